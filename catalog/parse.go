@@ -1,0 +1,314 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openbot-build/openbot-go/internal/strictjson"
+	"github.com/openbot-build/openbot-go/internal/weburl"
+)
+
+// Parse reads a catalog that was fetched from base (its final URL, absolute
+// https). The catalog keeps a copy of data. A catalog that can be read has a
+// nil error, however many of its entries are Skipped.
+//
+// The error is an *Error or a joined list of them: no object, a duplicate
+// member in the root or in host, no or a higher specVersion, no entries.
+// [IsNotJSON] tells bytes that are no strict JSON.
+//
+// Source: documents section 2, K1 to K7, R1; OB-1, OB-6, OB-15, OB-16; D1, D4, D9.
+func Parse(data []byte, base string) (*Catalog, error) {
+	from, err := weburl.Parse(base)
+	if err != nil {
+		return nil, fmt.Errorf("read catalog: %w", err)
+	}
+	doc, err := strictjson.Parse(bytes.Clone(data))
+	if err != nil {
+		var e *strictjson.Error
+		errors.As(err, &e)
+		return nil, &Error{Pointer: e.Pointer, Message: "this is no strict JSON: " + e.Message, notJSON: true}
+	}
+	root := doc.Root()
+	if root.Kind() != strictjson.Object {
+		return nil, &Error{Message: "the catalog must be an object, not " + root.Kind().String()}
+	}
+
+	r := reader{base: from, catalog: &Catalog{}}
+	if doc.BOM() {
+		r.warn("the catalog begins with a UTF-8 byte order mark, which other readers refuse; save it without one")
+	}
+	if name, ok := root.Duplicate(); ok {
+		r.fault(strictjson.Member("", name), "is given more than once; keep one")
+	}
+	var version, host, entries strictjson.Value
+	for key, v := range root.Members() {
+		switch string(key) {
+		case "specVersion":
+			version = v
+		case "host":
+			host = v
+		case "entries":
+			entries = v
+		}
+	}
+	r.specVersion(version)
+	r.host(host)
+	switch kind := entries.Kind(); kind {
+	case strictjson.Array:
+	case strictjson.None:
+		r.fault("/entries", "is missing; write an array, which may be empty")
+	default:
+		r.fault("/entries", "must be an array, not %s", kind)
+	}
+	if len(r.faults) > 0 {
+		return nil, errors.Join(r.faults...)
+	}
+	for i, v := range entries.Elements() {
+		r.entry(i, v)
+	}
+	if r.more > 0 {
+		r.catalog.Warnings = append(r.catalog.Warnings, fmt.Sprintf("there are %d more warnings", r.more))
+	}
+	return r.catalog, nil
+}
+
+type reader struct {
+	base    weburl.URL
+	catalog *Catalog
+	faults  []error
+	more    int // warnings that were left out
+}
+
+func (r *reader) fault(pointer, format string, args ...any) {
+	r.faults = append(r.faults, &Error{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) warn(format string, args ...any) {
+	const most = 99
+	if len(r.catalog.Warnings) >= most {
+		r.more++
+		return
+	}
+	r.catalog.Warnings = append(r.catalog.Warnings, fmt.Sprintf(format, args...))
+}
+
+// specVersion reads "Major.Minor" (K7).
+func (r *reader) specVersion(v strictjson.Value) {
+	const at = "/specVersion"
+	switch kind := v.Kind(); kind {
+	case strictjson.String:
+	case strictjson.None:
+		r.fault(at, `is missing; write "%s"`, SpecVersion)
+		return
+	default:
+		r.fault(at, `must be a string such as "%s", not %s`, SpecVersion, kind)
+		return
+	}
+	s := v.Text()
+	major, minor, _ := strings.Cut(s, ".")
+	if !digits(major) || !digits(minor) {
+		r.fault(at, `is %s; it must be two numbers with a dot between, such as "%s"`, show(s), SpecVersion)
+		return
+	}
+	if m := strings.TrimLeft(major, "0"); m != "" && m != "1" {
+		r.fault(at, "is %s, a version that this reader does not know; it reads 0.x and 1.x", show(s))
+		return
+	}
+	r.catalog.SpecVersion = s
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// host reads who publishes the catalog. It is only shown, so what is wrong
+// with it costs only the host; but a duplicate member is refused (D9).
+func (r *reader) host(v strictjson.Value) {
+	switch kind := v.Kind(); kind {
+	case strictjson.None, strictjson.Null:
+		return
+	case strictjson.Object:
+	default:
+		r.warn("/host: must be an object, not %s; it is ignored", kind)
+		return
+	}
+	if name, ok := v.Duplicate(); ok {
+		r.fault(strictjson.Member("/host", name), "is given more than once; keep one")
+		return
+	}
+	var h Host
+	for key, v := range v.Members() {
+		switch string(key) {
+		case "displayName":
+			h.DisplayName = r.text(v, "/host", "displayName")
+		case "identifier":
+			h.Identifier = r.text(v, "/host", "identifier")
+		case "documentationUrl":
+			h.DocumentationURL = r.text(v, "/host", "documentationUrl")
+		case "logoUrl":
+			h.LogoURL = r.text(v, "/host", "logoUrl")
+		}
+	}
+	if h.DisplayName == "" {
+		r.warn("/host/displayName: is missing; the host is ignored")
+		return
+	}
+	r.catalog.Host = &h
+}
+
+// text reads an optional string. null is like absent; another kind is ignored
+// with a warning.
+func (r *reader) text(v strictjson.Value, at, name string) string {
+	switch kind := v.Kind(); kind {
+	case strictjson.None, strictjson.Null, strictjson.String:
+		return v.Text()
+	default:
+		r.warn("%s/%s: must be a string, not %s; it is ignored", at, name, kind)
+		return ""
+	}
+}
+
+// entry adds one entry to Entries or to Skipped.
+func (r *reader) entry(i int, v strictjson.Value) {
+	e := Entry{Index: i, Raw: v.Raw()}
+	skip := func(reason, format string, args ...any) {
+		r.catalog.Skipped = append(r.catalog.Skipped, Skipped{
+			Index: i, Reason: reason, Identifier: e.Identifier,
+			Detail: fmt.Sprintf("entry %d ", i) + fmt.Sprintf(format, args...),
+		})
+	}
+	if kind := v.Kind(); kind != strictjson.Object {
+		skip(ReasonNotObject, "is %s; write an object with identifier, type and url", kind)
+		return
+	}
+	var identifier, kind, mediaType, address, data, displayName, description, version, tags, updatedAt strictjson.Value
+	for key, v := range v.Members() {
+		switch string(key) {
+		case "identifier":
+			identifier = v
+		case "type":
+			kind = v
+		case "mediaType":
+			mediaType = v
+		case "url":
+			address = v
+		case "data":
+			data = v
+		case "displayName":
+			displayName = v
+		case "description":
+			description = v
+		case "version":
+			version = v
+		case "tags":
+			tags = v
+		case "updatedAt":
+			updatedAt = v
+		}
+	}
+	e.Identifier, e.Type = identifier.Text(), kind.Text()
+	if name, ok := v.Duplicate(); ok {
+		skip(ReasonDuplicate, "gives %s more than once; keep one", show(name))
+		return
+	}
+	switch {
+	case e.Type != "":
+	case kind.Kind() == strictjson.None && mediaType.Kind() != strictjson.None:
+		skip(ReasonOldMediaType, "has the member mediaType of an older draft; rename it to type")
+		return
+	default:
+		skip(ReasonNoType, "has no type; write its media type, for a card %q", CardType)
+		return
+	}
+	if e.Identifier == "" {
+		skip(ReasonNoIdentifier, "has no identifier; give it a text of its own")
+		return
+	}
+
+	hasURL := address.Kind() != strictjson.None && address.Kind() != strictjson.Null
+	hasData := data.Kind() != strictjson.None && data.Kind() != strictjson.Null
+	card, nested := e.IsCard(), e.IsCatalog()
+	switch {
+	case hasURL && hasData:
+		skip(ReasonURLAndData, "has both url and data; keep url")
+		return
+	case hasData && card:
+		skip(ReasonInlineCard, "holds its card in data; serve the card at an address of its own and name that in url")
+		return
+	case hasData && nested:
+		skip(ReasonInlineNested, "holds a catalog in data; serve it at an address of its own and name that in url")
+		return
+	case hasData:
+	case !hasURL:
+		skip(ReasonNoURL, "has no url; write the https address of what it lists")
+		return
+	case address.Kind() != strictjson.String:
+		skip(ReasonBadURL, "has a url that is %s; write an https address", address.Kind())
+		return
+	case card || nested:
+		if strings.TrimSpace(address.Text()) == "" {
+			skip(ReasonBadURL, "has an empty url; write an https address")
+			return
+		}
+		u, err := r.base.Resolve(address.Text())
+		if err != nil {
+			var bad *weburl.Error
+			reason := ReasonBadURL
+			if errors.As(err, &bad) && bad.Reason == weburl.NotHTTPS {
+				reason = ReasonNotHTTPS
+			}
+			skip(reason, "has a url that cannot be used: %v", err)
+			return
+		}
+		e.URL = u.String()
+	default:
+		e.URL = resolveAny(r.base.String(), address.Text())
+	}
+
+	at := "/entries/" + strconv.Itoa(i)
+	e.DisplayName = r.text(displayName, at, "displayName")
+	e.Description = r.text(description, at, "description")
+	e.Version = r.text(version, at, "version")
+	if k := tags.Kind(); k != strictjson.None && k != strictjson.Null && k != strictjson.Array {
+		r.warn("%s/tags: must be an array of strings, not %s; it is ignored", at, k)
+	}
+	for j, tag := range tags.Elements() {
+		if s := r.text(tag, at+"/tags", strconv.Itoa(j)); s != "" {
+			e.Tags = append(e.Tags, s)
+		}
+	}
+	if s := r.text(updatedAt, at, "updatedAt"); s != "" {
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			r.warn("%s/updatedAt: is %s; it must be a date and time like 2026-11-29T10:00:00Z; it is ignored", at, show(s))
+		}
+		e.UpdatedAt = t
+	}
+	r.catalog.Entries = append(r.catalog.Entries, e)
+}
+
+// resolveAny resolves the address of something that we do not read; what
+// cannot be resolved stays as written.
+func resolveAny(base, ref string) string {
+	b, err := url.Parse(base)
+	if err != nil {
+		return ref
+	}
+	u, err := b.Parse(ref)
+	if err != nil {
+		return ref
+	}
+	return u.String()
+}
+
+// show quotes a publisher's text for a message, cut to a readable length.
+func show(s string) string {
+	const most = 120
+	if len(s) > most {
+		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "..."
+	}
+	return strconv.Quote(s)
+}
