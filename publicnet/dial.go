@@ -1,0 +1,181 @@
+package publicnet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	maxDials = 4               // addresses of one name that are tried (G4)
+	minDial  = 2 * time.Second // for each, if the time left allows
+)
+
+// dialTLS looks a name up, checks every address, connects to one of the
+// checked addresses and makes the TLS connection. There is no second lookup
+// that could answer otherwise (G4).
+func (n *Network) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
+	call := callFrom(ctx)
+	if call == nil {
+		return nil, errors.New("dial without a request")
+	}
+	// The transport lets a dial outlive the request that asked for it. Ours
+	// ends with its request, or a silent address would hold its place for long.
+	ctx = call.ctx
+	host, portText, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
+	}
+	addrs, err := n.lookup(ctx, host, uint16(port))
+	if err != nil {
+		return nil, err
+	}
+
+	var faults []error
+	for i, a := range addrs {
+		conn, err := n.dialOne(ctx, call, netip.AddrPortFrom(a, uint16(port)), len(addrs)-i)
+		if err != nil {
+			if ctx.Err() != nil || !errors.Is(err, ErrConnect) {
+				return nil, err
+			}
+			faults = append(faults, err)
+			continue
+		}
+		config := n.tls.Clone()
+		config.ServerName = host
+		secure := tls.Client(conn, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("%w: %s: %w", ErrTLS, host, err)
+		}
+		return secure, nil
+	}
+	return nil, errors.Join(faults...)
+}
+
+// lookup gives the addresses of host that may be dialled, at most maxDials. A
+// name with any forbidden address has none (D12).
+func (n *Network) lookup(ctx context.Context, host string, port uint16) ([]netip.Addr, error) {
+	found, err := n.opts.Below.Resolver.LookupNetIP(ctx, "ip", host+".")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrDNS, host, err)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w: %s has no address", ErrDNS, host)
+	}
+	var first, second []netip.Addr // families, in the order of their first address
+	for _, a := range found {
+		a = a.Unmap() // Go's lookups give IPv4 in its mapped form
+		if err := n.checkAddr(host, networkOf(a), netip.AddrPortFrom(a, port)); err != nil {
+			return nil, err
+		}
+		if len(first) == 0 || first[0].Is4() == a.Is4() {
+			first = append(first, a)
+		} else {
+			second = append(second, a)
+		}
+	}
+	// Alternate, so that a family that does not work here cannot use up all tries.
+	var addrs []netip.Addr
+	for i := range max(len(first), len(second)) {
+		for _, family := range [][]netip.Addr{first, second} {
+			if i < len(family) && len(addrs) < maxDials && !slices.Contains(addrs, family[i]) {
+				addrs = append(addrs, family[i])
+			}
+		}
+	}
+	return addrs, nil
+}
+
+// dialOne connects to a checked address. remaining counts the addresses left to
+// try, this one included: a silent one may use up its share of the time only.
+func (n *Network) dialOne(ctx context.Context, call *call, dest netip.AddrPort, remaining int) (net.Conn, error) {
+	place, err := n.acquire(ctx, call, dest.Addr())
+	if err != nil {
+		return nil, err
+	}
+	if remaining > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(minDial, call.lap.left()/time.Duration(remaining)))
+		defer cancel()
+	}
+	conn, err := n.dial(ctx, networkOf(dest.Addr()), dest.String())
+	if err != nil {
+		place.free()
+		if errors.Is(err, ErrNotPublic) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %s: %w", ErrConnect, dest, err)
+	}
+	return &placedConn{Conn: conn, addr: dest.Addr(), place: place}, nil
+}
+
+func networkOf(a netip.Addr) string {
+	if a.Is4() {
+		return "tcp4"
+	}
+	return "tcp6"
+}
+
+// acquire asks Options.Acquire for a place, with the request's clock stopped.
+func (n *Network) acquire(ctx context.Context, call *call, addr netip.Addr) (*place, error) {
+	if n.opts.Acquire == nil {
+		return nil, nil
+	}
+	call.lap.pause()
+	defer call.lap.resume()
+	release, err := n.opts.Acquire(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("wait for a place at %s: %w", addr, err)
+	}
+	return &place{release: release}, nil
+}
+
+// place is a place at an address. Free gives it back, once; a nil place is
+// none.
+type place struct {
+	once    sync.Once
+	release func()
+}
+
+func (p *place) free() {
+	if p != nil && p.release != nil {
+		p.once.Do(p.release)
+	}
+}
+
+// placedConn is a connection with the place of the request that it carries.
+type placedConn struct {
+	net.Conn
+	addr  netip.Addr
+	mu    sync.Mutex
+	place *place
+}
+
+// hold is called when a request takes the connection. A new connection comes
+// with its place; a kept one needs another.
+func (c *placedConn) hold(p *place) *place {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p != nil {
+		c.place = p
+	}
+	return c.place
+}
+
+func (c *placedConn) Close() error {
+	err := c.Conn.Close()
+	c.hold(nil).free()
+	return err
+}

@@ -1,0 +1,175 @@
+package publisher
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/internal/weburl"
+)
+
+//go:embed page.html
+var pageSource string
+
+//go:embed page.css
+var pageStyle string
+
+var pages = template.Must(template.New("page").Parse(pageSource))
+
+// pageCSP lets a page show pictures and its own style, and nothing else: no
+// script ever runs on it, whatever a card's text holds.
+var pageCSP = "default-src 'none'; img-src 'self' https: data:; style-src 'sha256-" + styleHash() +
+	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func styleHash() string {
+	sum := sha256.Sum256([]byte(pageStyle))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// pageData is what the templates show. All texts are data; the template
+// escapes them.
+type pageData struct {
+	Lang        string
+	Words       words
+	Style       template.CSS
+	Title       string
+	Description string
+	CatalogURL  string
+	CatalogType string
+	Canonical   string
+	Publisher   string
+	Origin      string
+
+	// Of an app's page.
+	Icon, DarkIcon template.URL
+	Version        string
+	CardURL        string
+	Endpoints      []string
+	Website        string
+	Repository     string
+	Examples       []card.Example
+	QR             template.HTML
+
+	// Of the list of apps.
+	Apps []listed
+}
+
+type listed struct {
+	Title, Description, URL string
+	Icon                    template.URL
+}
+
+// appPage is the page of one app (OB-32, OB-35, W11): what it is, how to add
+// it, and the link to the catalog that lists it alone.
+func (b *builder) appPage(a *app) *document {
+	c := &a.card
+	d := b.page(a.lang)
+	d.Title, d.Description = displayName(c), c.Description
+	d.CatalogURL, d.Canonical = a.catalogURL.String(), a.pageURL.String()
+	d.Icon, d.DarkIcon = icons(c)
+	d.Version = c.Version
+	d.CardURL = a.cardURL.String()
+	for _, r := range c.Remotes {
+		if !slices.Contains(d.Endpoints, r.URL) {
+			d.Endpoints = append(d.Endpoints, r.URL)
+		}
+	}
+	if isHTTPS(c.WebsiteURL) && c.WebsiteURL != d.Canonical {
+		d.Website = c.WebsiteURL
+	}
+	if c.Repository != nil && isHTTPS(c.Repository.URL) {
+		d.Repository = c.Repository.URL
+	}
+	if p, err := c.Presentation(); err == nil && p != nil {
+		d.Examples = p.Examples
+	}
+	var err error
+	if d.QR, err = qrCode(d.Canonical, d.Words.QR); err != nil {
+		b.faultErr(a.field+".PageURL", err)
+	}
+	return b.render(a.field+".Card", "app", d)
+}
+
+// indexPage lists the apps that are served here.
+func (b *builder) indexPage(apps []*app) *document {
+	d := b.page(b.cfg.Lang)
+	d.Title = d.Words.Apps
+	if d.Publisher != "" {
+		d.Title = d.Publisher
+	}
+	d.Description = d.Words.ListOf + " " + d.Origin
+	d.Canonical = b.origin.String()
+	d.CatalogURL = b.origin.Origin() + catalog.WellKnownPath
+	for _, a := range apps {
+		icon, _ := icons(&a.card)
+		d.Apps = append(d.Apps, listed{Title: displayName(&a.card), Description: a.card.Description, URL: a.pageURL.String(), Icon: icon})
+	}
+	return b.render("Apps", "index", d)
+}
+
+func (b *builder) page(lang string) *pageData {
+	if lang == "" {
+		lang = "en"
+	}
+	d := &pageData{
+		Lang: lang, Words: wordsFor(lang), CatalogType: catalog.MediaType,
+		Style:  template.CSS(pageStyle), //nolint:gosec // our own file
+		Origin: b.origin.Origin(),
+	}
+	if b.cfg.Host != nil {
+		d.Publisher = b.cfg.Host.DisplayName
+	}
+	return d
+}
+
+func (b *builder) render(field, name string, d *pageData) *document {
+	var out bytes.Buffer
+	if err := pages.ExecuteTemplate(&out, name, d); err != nil {
+		b.faultErr(field, err)
+	}
+	return newDocument(out.Bytes(), docHeader{
+		contentType:  "text/html; charset=utf-8",
+		cacheControl: b.cache,
+		link:         catalogLink(d.CatalogURL),
+		csp:          pageCSP,
+	})
+}
+
+// icons picks what to show on a light and on a dark ground. Pictures are only
+// ever shown through an image element (OB-12).
+func icons(c *card.Card) (light, dark template.URL) {
+	for _, i := range c.Icons {
+		src := imageURL(i.Src)
+		switch {
+		case src == "":
+		case i.Theme == "dark" && dark == "":
+			dark = src
+		case i.Theme != "dark" && light == "":
+			light = src
+		}
+	}
+	if light == "" {
+		light, dark = dark, ""
+	}
+	return light, dark
+}
+
+// imageURL passes https addresses and picture data; the template would take
+// data addresses for an attack.
+func imageURL(src string) template.URL {
+	if isHTTPS(src) || strings.HasPrefix(src, "data:image/") {
+		return template.URL(src) //nolint:gosec // checked just now, and used as a picture only
+	}
+	return ""
+}
+
+func isHTTPS(s string) bool {
+	_, err := weburl.Parse(s)
+	return err == nil
+}

@@ -1,0 +1,138 @@
+package publisher_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/publisher"
+)
+
+const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>{{.}}`
+
+func hostileConfig(t *testing.T) *publisher.Config {
+	t.Helper()
+	block, err := json.Marshal(card.Presentation{Version: "1", Examples: []card.Example{{
+		ID: "a", Title: hostile, Prompt: hostile + "\nsecond line", Description: hostile,
+		Preview: &card.Preview{Src: "https://apps.example.com/apps/calendar/assets/a.svg", Alt: hostile, Width: 10, Height: 20, MimeType: "image/svg+xml"},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := twoApps()
+	cfg.Host = &catalog.Host{DisplayName: hostile}
+	c := &cfg.Apps[0].Card
+	c.Title, c.Description, c.Version = hostile[:60], hostile, "1 "+hostile
+	c.Icons = []card.Icon{{Src: "data:image/svg+xml,%3Csvg%20onload='alert(1)'/%3E"}, {Src: "https://apps.example.com/dark.png", Theme: "dark"}}
+	c.Meta = map[string]json.RawMessage{card.PresentationKey: block}
+	return cfg
+}
+
+// OB-12, OB-26 and documents R10, V8: a page shows a card's texts as text and
+// its pictures as pictures, and lets nothing run.
+func TestRule_OB26_TextsAreText(t *testing.T) {
+	p := mustNew(t, hostileConfig(t))
+	for _, path := range []string{"/apps/calendar", "/"} {
+		res, body := ask(t, p, "GET", path)
+		csp := res.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: policy %q lacks %q", path, csp, want)
+			}
+		}
+		if strings.Contains(csp, "script-src") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+		checkElements(t, path, body, csp)
+	}
+	_, body := ask(t, p, "GET", "/apps/calendar")
+	doc, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := text(find(doc, "blockquote")); got != hostile+"\nsecond line" {
+		t.Errorf("prompt %q", got)
+	}
+	if !strings.Contains(body, `srcset="https://apps.example.com/dark.png"`) {
+		t.Error("no icon for a dark ground")
+	}
+}
+
+// checkElements walks the page as a browser reads it.
+func checkElements(t *testing.T, path, body, csp string) {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(*html.Node)
+	walk = func(n *html.Node) {
+		if n.Type == html.ElementNode {
+			switch n.Data {
+			case "script", "iframe", "object", "embed", "form", "base":
+				t.Errorf("%s: element %s", path, n.Data)
+			case "style":
+				sum := sha256.Sum256([]byte(text(n)))
+				if !strings.Contains(csp, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+					t.Errorf("%s: the policy blocks the page's own style", path)
+				}
+			}
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" {
+					t.Errorf("%s: attribute %s on %s", path, a.Key, n.Data)
+				}
+			}
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(doc)
+}
+
+func find(n *html.Node, name string) *html.Node {
+	if n.Type == html.ElementNode && n.Data == name {
+		return n
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if found := find(c, name); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func text(n *html.Node) string {
+	if n == nil {
+		return ""
+	}
+	if n.Type == html.TextNode {
+		return n.Data
+	}
+	var b strings.Builder
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		b.WriteString(text(c))
+	}
+	return b.String()
+}
+
+func TestPageLanguage(t *testing.T) {
+	p := mustNew(t, twoApps())
+	for path, want := range map[string][]string{
+		"/apps/notes":    {`<html lang="zh-CN">`, "<title>示例笔记</title>", "添加此应用", "记录、查找和整理笔记。"},
+		"/apps/calendar": {`<html lang="en">`, "<title>Example Calendar</title>", "Add this app", "Example Inc."},
+	} {
+		_, body := ask(t, p, "GET", path)
+		for _, w := range want {
+			if !strings.Contains(body, w) {
+				t.Errorf("%s lacks %q", path, w)
+			}
+		}
+	}
+}
