@@ -214,6 +214,23 @@ func TestErrors_bounded(t *testing.T) {
 	}
 }
 
+// Faults below a huge member name cost neither time nor memory.
+func TestErrors_hugeNames(t *testing.T) {
+	name := strings.Repeat("k", 500000)
+	_, err := Parse(with(t, map[string]string{"remotes": `[{"variables":{"` + name + `":{"choices":[` + strings.Repeat("1,", 250000) + `1]}}}]`}))
+	var list Errors
+	if !errors.As(err, &list) {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, fault := range list {
+		size += len(fault.Error())
+	}
+	if size > 1<<20 {
+		t.Errorf("the faults are %d octets", size)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	c := mustParse(t, []byte(good))
 	if err := Validate(c); err != nil {

@@ -215,7 +215,7 @@ func (r *reader) preview(v strictjson.Value, at string) *Preview {
 func (r *reader) pixels(v strictjson.Value, at, name string) int {
 	const most = 8192
 	if v.Kind() == strictjson.None {
-		r.fault(at+"/"+name, "is missing; write a whole number from 1 to %d", most)
+		r.faultIn(at, name, "is missing; write a whole number from 1 to %d", most)
 		return 0
 	}
 	n, ok := v.Int()
@@ -226,7 +226,7 @@ func (r *reader) pixels(v strictjson.Value, at, name string) int {
 		} else if len(got) > 40 {
 			got = got[:40] + "..."
 		}
-		r.fault(at+"/"+name, "is %s; it must be a whole number from 1 to %d", got, most)
+		r.faultIn(at, name, "is %s; it must be a whole number from 1 to %d", got, most)
 	}
 	return n
 }

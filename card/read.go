@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/openbot-build/openbot-go/internal/strictjson"
@@ -20,12 +21,29 @@ type reader struct {
 // maxFaults bounds the list: a hostile card of 1 MiB could have 100,000 faults.
 const maxFaults = 100
 
+// maxPointer is the longest pointer that a fault shows, in octets.
+const maxPointer = 1000
+
 func (r *reader) fault(pointer, format string, args ...any) {
+	r.faultIn(pointer, "", format, args...)
+}
+
+// faultIn notes a fault of the member or element name of the value at. It
+// builds the pointer only for a fault that is kept, and cuts it when a member
+// name is absurdly long: 100,000 faults below a name of 500,000 octets must
+// cost nothing.
+func (r *reader) faultIn(at, name, format string, args ...any) {
 	if len(r.faults) >= maxFaults {
 		r.more++
 		return
 	}
-	r.faults = append(r.faults, &Error{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+	if name != "" {
+		at += "/" + name
+	}
+	if len(at) > maxPointer {
+		at = strings.ToValidUTF8(at[:maxPointer], "") + "..."
+	}
+	r.faults = append(r.faults, &Error{Pointer: at, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) err() error {
@@ -329,14 +347,14 @@ func (r *reader) text(v strictjson.Value, at, name string) (string, bool) {
 	case strictjson.String:
 		return v.Text(), true
 	default:
-		r.fault(at+"/"+name, "must be a string, not %s", kind)
+		r.faultIn(at, name, "must be a string, not %s", kind)
 		return "", false
 	}
 }
 
 func (r *reader) required(v strictjson.Value, at, name, advice string) (string, bool) {
 	if v.Kind() == strictjson.None {
-		r.fault(at+"/"+name, "is missing; %s", advice)
+		r.faultIn(at, name, "is missing; %s", advice)
 		return "", false
 	}
 	return r.text(v, at, name)
@@ -357,7 +375,7 @@ func (r *reader) texts(v strictjson.Value, at string) []string {
 
 func (r *reader) boolean(v strictjson.Value, at, name string) bool {
 	if kind := v.Kind(); kind != strictjson.Bool {
-		r.fault(at+"/"+name, "must be true or false, not %s", kind)
+		r.faultIn(at, name, "must be true or false, not %s", kind)
 	}
 	return v.True()
 }
@@ -367,9 +385,9 @@ func (r *reader) boolean(v strictjson.Value, at, name string) bool {
 func (r *reader) length(s, at, name string, most int) bool {
 	switch n := utf8.RuneCountInString(s); {
 	case n == 0:
-		r.fault(at+"/"+name, "is empty; write 1 to %d characters", most)
+		r.faultIn(at, name, "is empty; write 1 to %d characters", most)
 	case n > most:
-		r.fault(at+"/"+name, "is %d characters; at most %d are allowed, shorten it by %d", n, most, n-most)
+		r.faultIn(at, name, "is %d characters; at most %d are allowed, shorten it by %d", n, most, n-most)
 	default:
 		return true
 	}

@@ -28,7 +28,7 @@ func (r *reader) oneOf(s, at, name string, allowed ...string) {
 		quoted[i] = strconv.Quote(a)
 	}
 	last := len(quoted) - 1
-	r.fault(at+"/"+name, "is %s; it must be %s or %s", show(s), strings.Join(quoted[:last], ", "), quoted[last])
+	r.faultIn(at, name, "is %s; it must be %s or %s", show(s), strings.Join(quoted[:last], ", "), quoted[last])
 }
 
 func (r *reader) checkSchema(s string) {
@@ -89,7 +89,7 @@ func (r *reader) checkURI(s, at, name string) {
 	u, err := url.Parse(s)
 	hierarchical := err == nil && (u.Scheme == "http" || u.Scheme == "https")
 	if err != nil || !u.IsAbs() || hierarchical && u.Host == "" || strings.ContainsFunc(s, unicode.IsSpace) {
-		r.fault(at+"/"+name, "is %s; write an absolute address, such as https://example.com/", show(s))
+		r.faultIn(at, name, "is %s; write an absolute address, such as https://example.com/", show(s))
 	}
 }
 

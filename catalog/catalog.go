@@ -32,7 +32,7 @@ type Catalog struct {
 	SpecVersion string    // as written; major 0 or 1
 	Host        *Host     // nil when the catalog names none, or none that can be read
 	Entries     []Entry   // usable entries, in document order, other types included
-	Skipped     []Skipped // entries that cannot be used, in document order
+	Skipped     []Skipped // entries that cannot be used, in document order; at most 1000, a warning counts the rest
 	Warnings    []string  // what a reader should be told; at most 100
 }
 
@@ -94,28 +94,18 @@ func lastSegment(identifier string) string {
 }
 
 // Skipped is an entry that costs only itself (D4).
+//
+// Reason is one of these codes, looked for in this order: not_an_object,
+// duplicate_member (D9), old_media_type (mediaType of an older draft and no
+// type), missing_type, missing_identifier, url_and_data, inline_card (OB-6),
+// inline_catalog (K6), no_url, bad_url (user-info, an IP address, ...),
+// not_https (K5). The codes are stable; the details are not.
 type Skipped struct {
 	Index      int    // position in the document's entries, from 0
-	Reason     string // a code, one of the Reason constants
+	Reason     string // a code
 	Detail     string // a sentence for the publisher
 	Identifier string // the entry's identifier, when it has a readable one
 }
-
-// The reasons for which an entry is skipped, in the order in which they are
-// looked for.
-const (
-	ReasonNotObject    = "not_an_object"      // null, a number, a string, an array
-	ReasonDuplicate    = "duplicate_member"   // one member given twice (D9)
-	ReasonOldMediaType = "old_media_type"     // mediaType of an older draft, and no type
-	ReasonNoType       = "missing_type"       // no type, or not a string
-	ReasonNoIdentifier = "missing_identifier" // no identifier, or not a string
-	ReasonURLAndData   = "url_and_data"       // both, where exactly one may be
-	ReasonInlineCard   = "inline_card"        // a card in data has no Card URL (OB-6)
-	ReasonInlineNested = "inline_catalog"     // a catalog in data (K6)
-	ReasonNoURL        = "no_url"             // neither url nor data
-	ReasonBadURL       = "bad_url"            // no usable address: user-info, an IP address, ...
-	ReasonNotHTTPS     = "not_https"          // another scheme, after resolving (K5)
-)
 
 // Error is one fault of the catalog as a whole.
 type Error struct {

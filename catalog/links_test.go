@@ -128,6 +128,11 @@ func TestRule_CrawlerX5_HostilePages(t *testing.T) {
 	wantHeader(t, strings.Repeat(`"`, 100001))
 }
 
+func TestRule_D36_HeadByTokenizer(t *testing.T) {
+	TestRule_CrawlerX5_HostilePages(t)
+	TestRule_DocumentsL4_OnlyTheHead(t)
+}
+
 func TestRule_CrawlerX7_NoscriptAndCharset(t *testing.T) {
 	wantPage(t, `<head><noscript><link rel=ai-catalog href=/c></noscript>`, "https://apps.example.com/c")
 	const text = `<head><link rel="ai-catalog" href="/c">日`

@@ -71,17 +71,43 @@ func Parse(data []byte, base string) (*Catalog, error) {
 	for i, v := range entries.Elements() {
 		r.entry(i, v)
 	}
-	if r.more > 0 {
-		r.catalog.Warnings = append(r.catalog.Warnings, fmt.Sprintf("there are %d more warnings", r.more))
+	if r.moreWarn > 0 {
+		r.catalog.Warnings = append(r.catalog.Warnings, fmt.Sprintf("there are %d more warnings", r.moreWarn))
+	}
+	if r.moreSkipped > 0 {
+		r.catalog.Warnings = append(r.catalog.Warnings, fmt.Sprintf("there are %d more entries that cannot be used", r.moreSkipped))
 	}
 	return r.catalog, nil
 }
 
+// The reasons for which an entry is skipped: see Skipped.
+const (
+	reasonNotObject         = "not_an_object"
+	reasonDuplicateMember   = "duplicate_member"
+	reasonOldMediaType      = "old_media_type"
+	reasonMissingType       = "missing_type"
+	reasonMissingIdentifier = "missing_identifier"
+	reasonURLAndData        = "url_and_data"
+	reasonInlineCard        = "inline_card"
+	reasonInlineCatalog     = "inline_catalog"
+	reasonNoURL             = "no_url"
+	reasonBadURL            = "bad_url"
+	reasonNotHTTPS          = "not_https"
+)
+
+// A hostile catalog of 1 MiB can have 500,000 bad entries; these bound what is
+// told about them.
+const (
+	maxSkipped  = 1000
+	maxWarnings = 98 // and up to two that count the rest
+)
+
 type reader struct {
-	base    weburl.URL
-	catalog *Catalog
-	faults  []error
-	more    int // warnings that were left out
+	base        weburl.URL
+	catalog     *Catalog
+	faults      []error
+	moreWarn    int // warnings that were left out
+	moreSkipped int // skipped entries that were left out
 }
 
 func (r *reader) fault(pointer, format string, args ...any) {
@@ -89,9 +115,8 @@ func (r *reader) fault(pointer, format string, args ...any) {
 }
 
 func (r *reader) warn(format string, args ...any) {
-	const most = 99
-	if len(r.catalog.Warnings) >= most {
-		r.more++
+	if len(r.catalog.Warnings) >= maxWarnings {
+		r.moreWarn++
 		return
 	}
 	r.catalog.Warnings = append(r.catalog.Warnings, fmt.Sprintf(format, args...))
@@ -175,13 +200,17 @@ func (r *reader) text(v strictjson.Value, at, name string) string {
 func (r *reader) entry(i int, v strictjson.Value) {
 	e := Entry{Index: i, Raw: v.Raw()}
 	skip := func(reason, format string, args ...any) {
+		if len(r.catalog.Skipped) >= maxSkipped {
+			r.moreSkipped++
+			return
+		}
 		r.catalog.Skipped = append(r.catalog.Skipped, Skipped{
 			Index: i, Reason: reason, Identifier: e.Identifier,
 			Detail: fmt.Sprintf("entry %d ", i) + fmt.Sprintf(format, args...),
 		})
 	}
 	if kind := v.Kind(); kind != strictjson.Object {
-		skip(ReasonNotObject, "is %s; write an object with identifier, type and url", kind)
+		skip(reasonNotObject, "is %s; write an object with identifier, type and url", kind)
 		return
 	}
 	var identifier, kind, mediaType, address, data, displayName, description, version, tags, updatedAt strictjson.Value
@@ -211,61 +240,26 @@ func (r *reader) entry(i int, v strictjson.Value) {
 	}
 	e.Identifier, e.Type = identifier.Text(), kind.Text()
 	if name, ok := v.Duplicate(); ok {
-		skip(ReasonDuplicate, "gives %s more than once; keep one", show(name))
+		skip(reasonDuplicateMember, "gives %s more than once; keep one", show(name))
 		return
 	}
 	switch {
 	case e.Type != "":
 	case kind.Kind() == strictjson.None && mediaType.Kind() != strictjson.None:
-		skip(ReasonOldMediaType, "has the member mediaType of an older draft; rename it to type")
+		skip(reasonOldMediaType, "has the member mediaType of an older draft; rename it to type")
 		return
 	default:
-		skip(ReasonNoType, "has no type; write its media type, for a card %q", CardType)
+		skip(reasonMissingType, "has no type; write its media type, for a card %q", CardType)
 		return
 	}
 	if e.Identifier == "" {
-		skip(ReasonNoIdentifier, "has no identifier; give it a text of its own")
+		skip(reasonMissingIdentifier, "has no identifier; give it a text of its own")
 		return
 	}
 
-	hasURL := address.Kind() != strictjson.None && address.Kind() != strictjson.Null
-	hasData := data.Kind() != strictjson.None && data.Kind() != strictjson.Null
-	card, nested := e.IsCard(), e.IsCatalog()
-	switch {
-	case hasURL && hasData:
-		skip(ReasonURLAndData, "has both url and data; keep url")
+	if reason, detail := r.target(&e, address, data); reason != "" {
+		skip(reason, "%s", detail)
 		return
-	case hasData && card:
-		skip(ReasonInlineCard, "holds its card in data; serve the card at an address of its own and name that in url")
-		return
-	case hasData && nested:
-		skip(ReasonInlineNested, "holds a catalog in data; serve it at an address of its own and name that in url")
-		return
-	case hasData:
-	case !hasURL:
-		skip(ReasonNoURL, "has no url; write the https address of what it lists")
-		return
-	case address.Kind() != strictjson.String:
-		skip(ReasonBadURL, "has a url that is %s; write an https address", address.Kind())
-		return
-	case card || nested:
-		if strings.TrimSpace(address.Text()) == "" {
-			skip(ReasonBadURL, "has an empty url; write an https address")
-			return
-		}
-		u, err := r.base.Resolve(address.Text())
-		if err != nil {
-			var bad *weburl.Error
-			reason := ReasonBadURL
-			if errors.As(err, &bad) && bad.Reason == weburl.NotHTTPS {
-				reason = ReasonNotHTTPS
-			}
-			skip(reason, "has a url that cannot be used: %v", err)
-			return
-		}
-		e.URL = u.String()
-	default:
-		e.URL = resolveAny(r.base.String(), address.Text())
 	}
 
 	at := "/entries/" + strconv.Itoa(i)
@@ -288,6 +282,46 @@ func (r *reader) entry(i int, v strictjson.Value) {
 		e.UpdatedAt = t
 	}
 	r.catalog.Entries = append(r.catalog.Entries, e)
+}
+
+// target sets the entry's URL, or says why it has none that can be used.
+// Exactly one of url and data may be there; null is like absent.
+func (r *reader) target(e *Entry, address, data strictjson.Value) (reason, detail string) {
+	given := func(v strictjson.Value) bool { return v.Kind() != strictjson.None && v.Kind() != strictjson.Null }
+	switch {
+	case given(address) && given(data):
+		return reasonURLAndData, "has both url and data; keep url"
+	case given(data) && e.IsCard():
+		return reasonInlineCard, "holds its card in data; serve the card at an address of its own and name that in url"
+	case given(data) && e.IsCatalog():
+		return reasonInlineCatalog, "holds a catalog in data; serve it at an address of its own and name that in url"
+	case given(data):
+		return "", ""
+	case !given(address):
+		return reasonNoURL, "has no url; write the https address of what it lists"
+	case address.Kind() != strictjson.String:
+		return reasonBadURL, "has a url that is " + address.Kind().String() + "; write an https address"
+	}
+	ref := address.Text()
+	if !e.IsCard() && !e.IsCatalog() {
+		e.URL = resolveAny(r.base.String(), ref)
+		return "", ""
+	}
+	if strings.TrimSpace(ref) == "" {
+		return reasonBadURL, "has an empty url; write an https address"
+	}
+	u, err := r.base.Resolve(ref)
+	var bad *weburl.Error
+	switch {
+	case err == nil:
+		e.URL = u.String()
+		return "", ""
+	case errors.As(err, &bad) && bad.Reason == weburl.NotHTTPS:
+		reason = reasonNotHTTPS
+	default:
+		reason = reasonBadURL
+	}
+	return reason, "has a url that cannot be used: " + err.Error()
 }
 
 // resolveAny resolves the address of something that we do not read; what

@@ -34,7 +34,11 @@ type text struct {
 	s       string
 	indexed bool
 	grams   [maxGram + 1]map[string][]int32
+	looked  map[string]look // of pieces longer than maxGram
 }
+
+// look is what looking for a piece gave.
+type look struct{ from, at int }
 
 // matches reports whether a pattern matches the text from its first octet. The
 // pieces between stars are looked for leftmost, one after the other, which
@@ -69,13 +73,33 @@ func (t *text) next(piece string, from int) int {
 		}
 		return from + i
 	}
-	// The rarest run of the piece tells where it can stand at all.
-	n := min(len(piece), maxGram)
-	grams := t.gramsOf(n)
-	places, offset := grams[piece[:n]], 0
-	for o := n; o < len(piece) && len(places) > 0; o += n {
-		o := min(o, len(piece)-n)
-		if p := grams[piece[o:o+n]]; len(p) < len(places) {
+	if len(piece) <= maxGram {
+		places := t.gramsOf(len(piece))[piece]
+		if i, _ := slices.BinarySearch(places, int32(from)); i < len(places) {
+			return int(places[i])
+		}
+		return -1
+	}
+	// Rules that share a piece ask for it again and again.
+	if l, ok := t.looked[piece]; ok && l.from <= from && (l.at < 0 || from <= l.at) {
+		return l.at
+	}
+	at := t.nextLong(piece, from)
+	if t.looked == nil {
+		t.looked = map[string]look{}
+	}
+	t.looked[piece] = look{from, at}
+	return at
+}
+
+// nextLong is next for a piece that is longer than the runs of the index: the
+// rarest run in it tells where it can stand at all.
+func (t *text) nextLong(piece string, from int) int {
+	grams := t.gramsOf(maxGram)
+	places, offset := grams[piece[:maxGram]], 0
+	for o := maxGram; o < len(piece) && len(places) > 0; o += maxGram {
+		o := min(o, len(piece)-maxGram)
+		if p := grams[piece[o:o+maxGram]]; len(p) < len(places) {
 			places, offset = p, o
 		}
 	}

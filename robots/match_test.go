@@ -16,19 +16,25 @@ func TestIndexedMatch(t *testing.T) {
 		return string(b)
 	}
 	hits := 0
-	for range 20_000 {
-		target := "/" + word(40, "abc")
-		pattern := "/" + word(4, "abc*") + "*" + word(30, "aaabbbc*")
-		if rnd.IntN(2) == 0 {
-			pattern += "$"
-		}
-		plain, indexed := text{s: target}, text{s: target, indexed: true}
-		want := plain.matches(pattern)
-		if got := indexed.matches(pattern); got != want {
-			t.Fatalf("%q on %q: %t with the index, %t without", pattern, target, got, want)
-		}
-		if want {
-			hits++
+	for range 1000 {
+		target := "/" + word(60, "abc")
+		indexed := text{s: target, indexed: true} // serves all rules of a file
+		for range 30 {
+			pattern := "/" + word(4, "abc*") + "*" + word(30, "aaabbbc*")
+			if from := rnd.IntN(len(target)); rnd.IntN(2) == 0 { // so that long pieces are found
+				pattern = "*" + target[from:min(from+6+rnd.IntN(12), len(target))] + "*" + word(3, "abc")
+			}
+			if rnd.IntN(2) == 0 {
+				pattern += "$"
+			}
+			plain := text{s: target}
+			want := plain.matches(pattern)
+			if got := indexed.matches(pattern); got != want {
+				t.Fatalf("%q on %q: %t with the index, %t without", pattern, target, got, want)
+			}
+			if want {
+				hits++
+			}
 		}
 	}
 	if hits < 1000 {
