@@ -39,9 +39,11 @@ func TestChanged(t *testing.T) {
 		{"template changed", "remotes", `[{"type":"sse","url":"https://a.example.com/{t}"}]`, `[{"type":"sse","url":"https://a.example.com/{u}"}]`, "wider /remotes/0\nnarrower /remotes/0"},
 		{"type changed", "remotes", remote(""), `[{"type":"sse","url":"https://a.example.com/mcp"}]`, "wider /remotes/0/type"},
 		{"order", "remotes", `[` + remote("")[1:len(remote(""))-1] + `,` + other + `]`, `[` + other + `,` + remote("")[1:len(remote(""))-1] + `]`, "noted /remotes"},
-		{"order of types", "remotes",
+		{
+			"order of types", "remotes",
 			`[{"type":"sse","url":"https://a.example.com/"},{"type":"streamable-http","url":"https://a.example.com/"}]`,
-			`[{"type":"streamable-http","url":"https://a.example.com/"},{"type":"sse","url":"https://a.example.com/"}]`, "noted /remotes"},
+			`[{"type":"streamable-http","url":"https://a.example.com/"},{"type":"sse","url":"https://a.example.com/"}]`, "noted /remotes",
+		},
 		{"revisions", "remotes", remote(""), remote(`,"supportedProtocolVersions":["2026-07-28"]`), "noted /remotes/0/supportedProtocolVersions"},
 
 		{"header added", "remotes", remote(""), remote(`,"headers":[{"name":"X-A"}]`), "wider /remotes/0/headers/0"},

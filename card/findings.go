@@ -1,6 +1,7 @@
 package card
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,8 +34,10 @@ func Findings(c *Card) []*Error {
 			f.add(strictjson.Member("/_meta", key), "has a prefix that is reserved for MCP; use one of your own domain")
 		}
 	}
-	if _, err := c.Presentation(); err != nil {
-		for _, e := range err.(Errors) {
+	_, err := c.Presentation()
+	var faults Errors
+	if errors.As(err, &faults) {
+		for _, e := range faults {
 			f.add(e.Pointer, "%s; until then the whole presentation block is ignored", e.Message)
 		}
 	}

@@ -2,6 +2,7 @@ package card
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,7 +63,9 @@ func (r *reader) addMissing(err error) {
 	for _, f := range r.faults {
 		listed[f.Pointer] = true
 	}
-	for _, f := range err.(Errors) {
+	var missing Errors
+	errors.As(err, &missing)
+	for _, f := range missing {
 		if f.Pointer == "/remotes" || !listed[f.Pointer] {
 			r.fault(f.Pointer, "%s", f.Message)
 		}

@@ -60,7 +60,7 @@ func decoded(body []byte, contentType string) io.Reader {
 	encoding, _, _ := charset.DetermineEncoding(body[:min(len(body), 1024)], contentType)
 	page := bufio.NewReader(encoding.NewDecoder().Reader(bytes.NewReader(body)))
 	if start, _ := page.Peek(len(utf8BOM)); bytes.Equal(start, utf8BOM) {
-		page.Discard(len(utf8BOM)) // cannot fail after Peek
+		_, _ = page.Discard(len(utf8BOM)) // cannot fail after Peek
 	}
 	return page
 }

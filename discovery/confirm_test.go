@@ -81,6 +81,7 @@ var nothing = []string{"well-known unreadable", "link-header no_pointer", "websi
 // OB-112: each kind of evidence proves alone; they are tried in order and the
 // first proof ends the search.
 func TestRule_OB112_ThreeKinds(t *testing.T) { testThreeKinds(t) }
+
 func TestRule_DocumentsE1_ThreeKinds(t *testing.T) {
 	testThreeKinds(t)
 }
@@ -160,6 +161,7 @@ func TestRule_OB117_Mutual(t *testing.T) {
 	testPlantedLinks(t)
 	testRedirectedCard(t)
 }
+
 func TestRule_D34_Mutual(t *testing.T) {
 	testThreeKinds(t)
 	testPlantedLinks(t)

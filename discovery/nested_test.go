@@ -13,6 +13,7 @@ import (
 
 // OB-118, D7, documents E3: nested catalogs count on the origin of their root.
 func TestRule_OB118_NestedOnSameOrigin(t *testing.T) { testNestedElsewhere(t); testNested(t) }
+
 func TestRule_D7_NestedEvidence(t *testing.T) {
 	testNestedElsewhere(t)
 	testNested(t)

@@ -74,12 +74,12 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	b.left -= int64(n)
 	if err != nil {
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			err = b.call.explain(err)
 		}
 		b.err = err
 		b.call.end()
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			b.raw.Close()
 		}
 	}
@@ -136,12 +136,12 @@ func (g *gunzip) Read(p []byte) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		return n, gzipFault(err)
 	}
 	gzipReaders.Put(g.zr)
 	switch _, err := g.wire.ReadByte(); {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return n, io.EOF
 	case err == nil:
 		return n, fmt.Errorf("%w: data after the gzip stream", ErrBadAnswer)

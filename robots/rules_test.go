@@ -204,9 +204,11 @@ func TestZeroRules(t *testing.T) {
 
 // randomFile makes files of many shapes from a few words.
 func randomFile(rnd *rand.Rand) string {
-	words := []string{"User-agent: OpenBot", "User-agent: *", "User-agent: other", "user-agent openbot/2", "Disallow: /a", "Allow: /a/b", "Disallow:",
+	words := []string{
+		"User-agent: OpenBot", "User-agent: *", "User-agent: other", "user-agent openbot/2", "Disallow: /a", "Allow: /a/b", "Disallow:",
 		"Disallow: /*b$", "Allow: *", "Disallow: /a$b$", "Disallow: /%61/%2a%2F%zz", "Disallow: /x\xff\x01y", "Allow: /雨 z", "disalow: /{}", "Crawl-delay: 0.333333333",
-		"Crawl-delay: 12", "Crawl-delay: x", "Sitemap: x", "# n", "", "Disallow: b", "Allow: /a", "Disallow: /a*/**c"}
+		"Crawl-delay: 12", "Crawl-delay: x", "Sitemap: x", "# n", "", "Disallow: b", "Allow: /a", "Disallow: /a*/**c",
+	}
 	var b strings.Builder
 	for range rnd.IntN(14) {
 		b.WriteString(words[rnd.IntN(len(words))])

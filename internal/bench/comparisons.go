@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -53,14 +54,14 @@ func documents() ([]comparison, error) {
 	}
 	path := cardPath
 	first := httptest.NewRecorder()
-	p.ServeHTTP(first, httptest.NewRequest(http.MethodGet, path, nil))
+	p.ServeHTTP(first, httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, nil))
 	if first.Code != http.StatusOK {
 		return nil, fmt.Errorf("GET %s: %d", path, first.Code)
 	}
 	header, body := first.Header(), first.Body.Bytes()
 	etag := header.Get("ETag")
 	second := httptest.NewRecorder()
-	conditional := httptest.NewRequest(http.MethodGet, path, nil)
+	conditional := httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, nil)
 	conditional.Header.Set("If-None-Match", etag)
 	p.ServeHTTP(second, conditional)
 	bare := func(status int, header http.Header) http.Handler {
@@ -77,7 +78,7 @@ func documents() ([]comparison, error) {
 	}
 	serve := func(h http.Handler, etag string, want int) func(int) error {
 		return func(n int) error {
-			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, nil)
 			if etag != "" {
 				r.Header.Set("If-None-Match", etag)
 			}

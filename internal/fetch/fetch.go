@@ -172,7 +172,7 @@ func (d *Document) ask(ctx context.Context, client *http.Client, r *Request, u w
 		}
 		if 0 < resp.ContentLength && resp.ContentLength <= 2<<10 {
 			// So short a body is read for the sake of the connection.
-			io.Copy(io.Discard, resp.Body)
+			_, _ = io.Copy(io.Discard, resp.Body)
 		}
 		return target, nil
 	}

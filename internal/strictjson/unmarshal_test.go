@@ -19,7 +19,7 @@ type base struct {
 type word string
 
 type sample struct {
-	base2      // unexported and empty: no fields
+	base2      //nolint:unused // unexported and empty: no fields
 	Base  base `json:"base"`
 	*Inner
 	Text    string          `json:"text"`
@@ -38,11 +38,11 @@ type sample struct {
 	Words   map[word][]*int `json:"words"`
 	Skipped string          `json:"-"`
 	Plain   string
-	hidden  string
+	hidden  string            //nolint:unused // must stay out of the way
 	Names   map[string]string `json:"names,omitempty"`
 }
 
-type base2 struct{}
+type base2 struct{} //nolint:unused // embedded above
 
 type Inner struct {
 	Note string `json:"note"`
