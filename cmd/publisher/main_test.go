@@ -1,0 +1,27 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("RUN_PUBLISHER") != "" {
+		os.Exit(run())
+	}
+	os.Exit(m.Run())
+}
+
+// The program hands its arguments on and gives the exit code back.
+func TestExitCodes(t *testing.T) {
+	for args, want := range map[string]int{"-h": 0, "serve --bogus": 2, "serve --config none.yaml": 1, "init --out -": 0} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(args)...) //nolint:gosec // this test's own program
+		cmd.Env = append(os.Environ(), "RUN_PUBLISHER=1")
+		out, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("publisher %s: exit %d, want %d (%v): %s", args, got, want, err, out)
+		}
+	}
+}

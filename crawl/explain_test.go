@@ -1,0 +1,134 @@
+package crawl
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openbot-build/openbot-go/index"
+	"github.com/openbot-build/openbot-go/index/sqlite"
+	"github.com/openbot-build/openbot-go/internal/fakenet"
+	"github.com/openbot-build/openbot-go/publicnet"
+)
+
+func (w *world) explained(url string) string {
+	w.t.Helper()
+	x, err := Explain(w.t.Context(), w.store, url)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var b strings.Builder
+	if _, err := x.WriteTo(&b); err != nil {
+		w.t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestExplain(t *testing.T) {
+	rule(t, func(t *testing.T, w *world) {
+		want := func(url string, parts ...string) {
+			t.Helper()
+			got := w.explained(url)
+			for _, p := range parts {
+				if !strings.Contains(got, p) {
+					t.Errorf("why %s does not say %q:\n%s", url, p, got)
+				}
+			}
+		}
+		want("nobody.example.com", "It is not known here", "crawler add nobody.example.com")
+		w.page(catURL, "", catalogJSON(cardURL))
+		w.page(cardURL, "", cardJSON("com.example/notes", ""))
+		w.add("apps.example.com")
+		want("apps.example.com", "was not visited yet", "next visit 2000-01-01 00:00:00Z")
+		w.settle()
+		want("apps.example.com", "The catalog was read: 1 card.", "see also", cardURL+": In the index", "robots", "fetch     200")
+		want(cardURL, "entry     listed, listed by "+catURL, "evidence  proven", "last visit")
+		w.page(catURL, "500", "")
+		w.page(robotsAt, "503", "")
+		w.until(60 * time.Hour)
+		want(cardURL, "marked as stale", "entry     stale (unconfirmed)", "earlier", "robots.txt of apps.example.com: robots.txt answered 503")
+	})
+	if _, err := Explain(t.Context(), nil, "http://x"); err == nil {
+		t.Error("an http address was explained")
+	}
+}
+
+func TestExplainGivenUp(t *testing.T) {
+	rule(t, func(t *testing.T, w *world) {
+		w.page(cardURL, "500", "")
+		w.add(cardURL)
+		w.until(15 * day)
+		if got := w.explained(cardURL); w.outcome(cardURL) == "unreachable" && !strings.Contains(got, "next visit 2000") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+// What strangers wrote cannot steer a terminal.
+func TestPlain(t *testing.T) {
+	if got := plain("a\x1b[2Jb\u202ec\u200bd\r\ne\U000e0041"); strings.ContainsAny(got, "\x1b\u202e\u200b\r\n\U000e0041") {
+		t.Errorf("%q", got)
+	}
+	if got := plain("日程 notes é"); got != "日程 notes é" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAddSource(t *testing.T) {
+	for in, want := range map[string]string{
+		"apps.example.com":           catURL + " catalog",
+		" APPS.Example.com. ":        catURL + " catalog",
+		"https://apps.example.com":   "https://apps.example.com/ ",
+		catURL:                       catURL + " catalog",
+		"https://apps.example.com/a": "https://apps.example.com/a ",
+		"":                           "error",
+		"http://apps.example.com/":   "error",
+		"ftp://x":                    "error",
+		"10.0.0.1":                   "error",
+		"a b":                        "error",
+		"apps.example.com:8443":      "error",
+	} {
+		d, err := AddSource(in)
+		got := d.URL + " " + string(d.Kind)
+		if err != nil {
+			got = "error"
+		}
+		if got != want {
+			t.Errorf("%q: got %q (%v), want %q", in, got, err, want)
+		}
+		if err == nil && (!d.Now || d.Class != index.ClassUser) {
+			t.Errorf("%q: %+v", in, d)
+		}
+	}
+}
+
+// A dry run judges as a crawl does.
+func TestCheck(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "check.db")
+	synctest.Test(t, func(t *testing.T) {
+		net := fakenet.New()
+		defer net.Close()
+		w := &world{t: t, net: net}
+		w.page(catURL, "", catalogJSON(cardURL, appsHost+"/bad"))
+		w.page(cardURL, "", cardJSON("com.example/notes", ""))
+		w.page(appsHost+"/bad", "", `{"name": "x"}`)
+		w.page(robotsAt, "200", "User-agent: *\nCrawl-delay: 15\n")
+		store, err := sqlite.Open(t.Context(), file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		r, err := Check(t.Context(), &Config{
+			Store: store, About: "https://crawler.example.org/", Contact: "c@example.org", Network: &publicnet.Options{Below: net.Below()},
+		}, "apps.example.com")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Asked.URL != catURL || len(r.Cards) != 2 || r.Cards[0].URL != appsHost+"/bad" || r.Cards[0].Entry != nil || r.Cards[1].Entry.State != index.Listed {
+			t.Errorf("%+v", r)
+		}
+		w.wantGaps(appsHost, 15*time.Second)
+	})
+}

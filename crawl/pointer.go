@@ -1,0 +1,261 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/discovery"
+	"github.com/openbot-build/openbot-go/index"
+)
+
+// pointer handles what leads to cards: a catalog, a page, or an address that
+// has not told yet what it is.
+func (v *visit) pointer(ctx context.Context, w *work, c *content) (result, error) {
+	switch {
+	case c.fault != "":
+		return v.lostPointer(ctx, w, badPointer(w, c.fault, c.text))
+	case c.waitsFor != "":
+		text := waitText + c.waitsFor + ", to which it is redirected, has been read on a visit of its own"
+		return result{code: index.OutcomeWaiting, reason: index.ReasonUnconfirmed, text: text, sentence: upper(text) + ".", waiting: true}, nil
+	}
+	no, edge := c.noIndex(w.now)
+	w.doc.NoIndex = no
+	if no {
+		w.forget(c)
+		w.step("noindex", w.doc.URL, "noindex", strings.Join(c.xRobots, ", "))
+		r := badPointer(w, index.ReasonNoIndex, errNoIndex.Error())
+		r.failed = false // it was read; it comes round as usual
+		return r, nil
+	}
+	if w.doc.Kind == index.PageDoc {
+		return v.page(w, c, edge), nil
+	}
+	cat, err := discovery.ReadCatalog(c.document)
+	if err != nil {
+		reason, text := faultOf(err, c.document.Body)
+		w.step("read", w.doc.URL, "fault", text)
+		return v.lostPointer(ctx, w, badPointer(w, reason, text))
+	}
+	return v.catalog(ctx, w, c, cat, edge)
+}
+
+// lostPointer gives a document up that some other document led to, that could
+// not be used for a month, and that nothing rests on.
+func (v *visit) lostPointer(ctx context.Context, w *work, r result) (result, error) {
+	since := w.was.FirstSeen
+	if w.was.ReadAt.After(since) {
+		since = w.was.ReadAt
+	}
+	if w.doc.From == "" || w.was.Fails+1 < leadFails || w.now.Sub(since) < pointerTime {
+		return r, nil
+	}
+	needed, err := v.needed(ctx, w.doc)
+	if err == nil && !needed {
+		r.code, r.drop = index.OutcomeDropped, true
+		r.sentence = upper(r.text) + ". It has been so for a month, nothing rests on it, and it is not visited any more."
+	}
+	return r, err
+}
+
+func badPointer(w *work, reason index.Reason, text string) result {
+	r := result{code: index.OutcomeUnreachable, reason: reason, text: text, failed: true}
+	switch reason {
+	case index.ReasonGone:
+		r.code = index.OutcomeGone
+	case index.ReasonInvalid:
+		r.code = index.OutcomeInvalid
+	case index.ReasonDisallowed:
+		r.code = index.OutcomeDisallowed
+	case index.ReasonNoIndex:
+		r.code = index.OutcomeNoIndex
+	}
+	r.sentence = "It cannot be used now: " + text + "."
+	if w.was.Kind != index.Any {
+		r.sentence += " Entries that rest on it are kept, marked as stale."
+	}
+	if reason == index.ReasonNoIndex {
+		r.sentence = "It was read, but " + text + "."
+	}
+	return r
+}
+
+// page notes the catalogs that a page names.
+func (v *visit) page(w *work, c *content, edge time.Time) result {
+	d := c.document
+	if !c.stored && d.ContentType() != "text/html" {
+		text := fmt.Sprintf("%s is served as %.80q and is no web page", d.FinalURL, d.ContentType())
+		return badPointer(w, index.ReasonInvalid, text)
+	}
+	before := w.was.Targets
+	w.keep(c)
+	w.doc.Body, w.doc.Needs = nil, keepElsewhere(w.doc)
+	targets := catalog.HeaderLinks(d.Header.Values("Link"), d.FinalURL)
+	for _, t := range catalog.PageLinks(d.Body, d.Header.Get("Content-Type"), d.FinalURL) {
+		if !slices.Contains(targets, t) {
+			targets = append(targets, t)
+		}
+	}
+	if !redirected(w.doc) {
+		w.doc.Targets = targets
+	}
+	for _, t := range w.doc.Targets {
+		v.find(index.NewDoc{URL: t, Kind: index.CatalogDoc, Class: index.ClassNew, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)})
+	}
+	r := result{code: index.OutcomeRead, edge: edge, changed: !slices.Equal(before, w.doc.Targets) || w.was.Hash != w.doc.Hash}
+	switch n := len(targets); n {
+	case 0:
+		r.sentence = `The page was read; it names no catalog. Its owner can add <link rel="ai-catalog" href="..."> to its head.`
+	case 1:
+		r.sentence = "The page was read; it names the catalog " + targets[0] + "."
+	default:
+		r.sentence = fmt.Sprintf("The page was read; it names %d catalogs: %s.", n, short(strings.Join(targets, ", ")))
+	}
+	w.step("read", w.doc.URL, "page", fmt.Sprintf("%d catalogs named", len(targets)))
+	return r
+}
+
+// catalog notes what a catalog lists.
+func (v *visit) catalog(ctx context.Context, w *work, c *content, cat *catalog.Catalog, edge time.Time) (result, error) {
+	w.keep(c)
+	w.doc.Kind, w.doc.Needs = index.CatalogDoc, keepElsewhere(w.doc)
+	r := result{code: index.OutcomeRead, edge: edge, changed: w.was.Hash != w.doc.Hash}
+	cards := slices.Collect(cat.Cards())
+	detail := count(len(cards), "card", "cards")
+	if len(cat.Skipped) > 0 {
+		detail += ", " + count(len(cat.Skipped), "entry", "entries") + " skipped"
+	}
+	for _, s := range cat.Skipped[:min(len(cat.Skipped), maxTold)] {
+		w.step("read", w.doc.URL, "skipped", fmt.Sprintf("entry %d, %s: %s", s.Index, s.Reason, s.Detail))
+	}
+	w.step("read", w.doc.URL, "catalog", detail)
+	w.warn(cat.Warnings)
+	r.sentence = "The catalog was read: " + detail + "."
+	if len(cards) == 0 && len(cat.Skipped) == 0 {
+		r.sentence = "The catalog was read: it is valid and lists no MCP App."
+	}
+	if r.changed && len(cards) == 0 && w.was.Body != nil {
+		if old, err := catalog.Parse(w.was.Body, w.was.FinalURL); err == nil {
+			if n := len(slices.Collect(old.Cards())); n > 1 {
+				// Honoured, for it is the publisher's word, but worth a look (FO-38).
+				v.c.log.WarnContext(ctx, "a catalog lists no cards any more", "catalog", w.doc.URL, "before", n)
+			}
+		}
+	}
+	if !redirected(w.doc) { // what lies elsewhere is announced by its own visit
+		if err := v.announce(ctx, w, cat, cards, r.changed); err != nil {
+			return result{}, err
+		}
+	}
+	if !r.changed && w.was.Fault == "" {
+		r.code = index.OutcomeUnchanged
+	}
+	return r, nil
+}
+
+// announce makes leads of what a catalog lists. They are only leads: nothing is
+// believed because somebody listed it (A4). One that was given up lately is not
+// followed again unless the catalog has changed.
+func (v *visit) announce(ctx context.Context, w *work, cat *catalog.Catalog, cards []catalog.Entry, changed bool) error {
+	for _, e := range cards {
+		n := index.NewDoc{URL: e.URL, Kind: index.CardDoc, Class: index.ClassNew, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
+		if !changed {
+			skip, err := v.givenUp(ctx, w, e.URL)
+			if err != nil {
+				return err
+			}
+			if skip {
+				continue
+			}
+		}
+		if err := v.lead(ctx, n); err != nil {
+			return err
+		}
+	}
+	return v.nested(ctx, w, cat)
+}
+
+func (v *visit) lead(ctx context.Context, n index.NewDoc) error {
+	if hostOf(n.URL) == v.host {
+		return v.enqueue(ctx, n)
+	}
+	v.find(n)
+	return nil
+}
+
+// givenUp reports whether the store knows a card already, or has given it up
+// within the last days.
+func (v *visit) givenUp(ctx context.Context, w *work, url string) (bool, error) {
+	if d, err := v.lookup(ctx, url); d != nil || err != nil {
+		return true, err
+	}
+	last, err := v.c.store.Outcomes(ctx, url, 1)
+	if err != nil || len(last) == 0 {
+		return false, err
+	}
+	return last[0].Code == index.OutcomeDropped && w.now.Sub(last[0].At) < leadPause, nil
+}
+
+// nested follows the catalogs within a catalog: 4 levels, 50 documents, each
+// once (D7). Only a root does; those inside are read on their own visits and
+// wake it with their news.
+func (v *visit) nested(ctx context.Context, w *work, root *catalog.Catalog) error {
+	const levels, documents = 4, 50
+	inner, err := v.isNested(ctx, w)
+	if err != nil || inner {
+		return err
+	}
+	seen := map[string]bool{w.doc.URL: true}
+	level := []*catalog.Catalog{root}
+	for range levels {
+		var next []*catalog.Catalog
+		for _, cat := range level {
+			for e := range cat.Nested() {
+				if seen[e.URL] {
+					continue
+				}
+				if len(seen) > documents {
+					w.step("read", e.URL, "cut", fmt.Sprintf("more than %d catalogs within one another; the rest is left out", documents))
+					return nil
+				}
+				seen[e.URL] = true
+				w.doc.Needs = append(w.doc.Needs, e.URL)
+				n := index.NewDoc{URL: e.URL, Kind: index.CatalogDoc, Class: index.ClassNew, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
+				if err := v.lead(ctx, n); err != nil {
+					return err
+				}
+				d, err := v.lookup(ctx, e.URL)
+				if err != nil {
+					return err
+				}
+				if d != nil && d.Body != nil && usable(d.Fault) {
+					if inside, err := catalog.Parse(d.Body, d.FinalURL); err == nil {
+						next = append(next, inside)
+					}
+				}
+			}
+		}
+		level = next
+	}
+	return nil
+}
+
+// isNested reports whether a catalog is known only as part of another.
+func (v *visit) isNested(ctx context.Context, w *work) (bool, error) {
+	if w.doc.From == "" || strings.HasSuffix(w.doc.URL, wellKnownPath) {
+		return false, nil
+	}
+	from, err := v.lookup(ctx, w.doc.From)
+	return from != nil && from.Kind == index.CatalogDoc, err
+}
+
+// keepElsewhere is what a redirect needs, without last time's nested catalogs.
+func keepElsewhere(d *index.Doc) []string {
+	if redirected(d) {
+		return []string{d.FinalURL}
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/discovery"
+	"github.com/openbot-build/openbot-go/index"
+	"github.com/openbot-build/openbot-go/internal/fetch"
+	"github.com/openbot-build/openbot-go/internal/weburl"
+	"github.com/openbot-build/openbot-go/robots"
+)
+
+const maxHops = 5 // redirects of one document (D12)
+
+// work is one document on a visit.
+type work struct {
+	doc   *index.Doc // as it will be written
+	was   index.Doc  // as it was
+	now   time.Time
+	steps []index.Step
+	asked bool // its host was asked for it
+	asks  int  // new documents on other hosts that it needs
+}
+
+func (w *work) step(what, url, result, detail string) {
+	w.steps = append(w.steps, index.Step{At: time.Now(), What: what, URL: url, Result: result, Detail: short(detail)})
+}
+
+// content is what came of reading one document. With an empty fault it is
+// answered in full: document is a 200, or the stored one after a 304.
+type content struct {
+	document *discovery.Document
+	stored   bool // document is what the store holds, not a new answer
+	xRobots  []string
+	fault    index.Reason
+	text     string
+	waitsFor string // a redirect's target that is to be read first
+}
+
+func faulty(reason index.Reason, text string) content { return content{fault: reason, text: text} }
+
+// noIndex reports whether the headers ask not to be indexed, and when they will.
+func (c *content) noIndex(now time.Time) (bool, time.Time) {
+	tag := robots.ParseTag(c.xRobots, robots.Token)
+	if tag.NoIndexAt(now) {
+		return true, time.Time{}
+	}
+	return false, tag.UnavailableAfter
+}
+
+// usable are the states of a stored document whose content counts: its own
+// judgement may be open.
+func usable(reason index.Reason) bool {
+	return reason == "" || reason == index.ReasonUnconfirmed || reason == index.ReasonDelisted
+}
+
+// redirected reports whether d only points to another origin.
+func redirected(d *index.Doc) bool {
+	return d.Status/100 == 3 && d.FinalURL != "" && d.FinalURL != d.URL
+}
+
+// read gets a document of this host: as stored when that is fresh, else by a
+// request that is conditional when there is a stored copy. It changes w.doc
+// only as to what a response's status and redirects say; keep does the rest
+// once the content has been judged. The error is one of handBack or the store's.
+func (v *visit) read(ctx context.Context, w *work) (content, error) {
+	fresh := freshFor
+	if w.was.Class == index.ClassUser {
+		fresh = askedAgain
+	}
+	if age := w.now.Sub(w.was.ReadAt); !w.was.ReadAt.IsZero() && age >= 0 && age < fresh && usable(w.was.Fault) && !w.was.NoIndex {
+		if redirected(w.doc) {
+			return v.follow(ctx, w)
+		}
+		if w.was.Body != nil {
+			w.step("read", w.was.URL, "stored", "read at "+w.was.ReadAt.UTC().Format(time.DateTime+"Z"))
+			return content{document: asDocument(w.doc, w.doc.URL, nil), stored: true, xRobots: w.doc.XRobots}, nil
+		}
+	}
+	w.asked = true
+	u, err := weburl.Parse(w.doc.URL)
+	if err != nil {
+		return faulty(index.ReasonInvalid, oneLine(err)), nil
+	}
+	if err := v.allowed(u, &w.steps); err != nil {
+		return refused(err), nil
+	}
+	if v.down != nil {
+		text := "its host could not be reached on this visit: " + oneLine(discovery.FetchError(u.String(), v.down))
+		w.step("fetch", u.String(), "skipped", text)
+		return faulty(index.ReasonUnreadable, text), nil
+	}
+	r := &fetch.Request{URL: u, Accept: accepts(w.doc.Kind)}
+	if conditional(w) {
+		r.Validators = fetch.Validators{FinalURL: w.was.FinalURL, ETag: w.was.ETag, LastModified: w.was.LastModified}
+	}
+	d, hops, err := v.get(ctx, &w.steps, r, false)
+	if err != nil {
+		if handBack(ctx, err) {
+			return content{}, err
+		}
+		if e, ok := errors.AsType[*elsewhere](err); ok {
+			v.out.Fails = 0
+			w.redirect(hops, e.url.String())
+			return v.follow(ctx, w)
+		}
+		if _, ok := errors.AsType[*refusal](err); ok {
+			return refused(err), nil
+		}
+		v.failed(err)
+		return faulty(index.ReasonUnreadable, oneLine(discovery.FetchError(u.String(), err))), nil
+	}
+	v.out.Fails = 0
+	w.doc.Status = d.Status
+	if d.NotModified {
+		w.refresh(d.Header)
+		stored := asDocument(w.doc, w.doc.URL, nil)
+		stored.FetchedAt = w.now
+		return content{document: stored, stored: true, xRobots: w.doc.XRobots}, nil
+	}
+	if d.Status != http.StatusOK {
+		reason, text := faultOf(&discovery.Error{Kind: discovery.HTTPStatus, URL: d.FinalURL, Status: d.Status}, nil)
+		return faulty(reason, text), nil
+	}
+	return content{document: d, xRobots: d.Header.Values("X-Robots-Tag")}, nil
+}
+
+// conditional reports whether stored validators may be sent: there is a copy
+// for them to speak of, noindex is not stored (C6), and the last full GET is
+// not too long ago (C7).
+func conditional(w *work) bool {
+	held := w.was.Body != nil || w.was.Kind == index.PageDoc && w.was.Hash != ""
+	return held && !w.was.NoIndex && !redirected(&w.was) && w.now.Sub(w.was.FullGetAt) < fullGet
+}
+
+// refused is the content of an address that robots.txt does not let us fetch.
+func refused(err error) content {
+	e, _ := errors.AsType[*refusal](err)
+	if e.verdict == robots.Disallow {
+		return faulty(index.ReasonDisallowed, e.Error())
+	}
+	return faulty(index.ReasonUnreadable, e.Error()+"; without its rules nothing is fetched there")
+}
+
+// refresh takes over the headers of a 304; those it does not send stay as they
+// were (C5).
+func (w *work) refresh(h http.Header) {
+	set := func(to *string, name string) {
+		if v := h.Get(name); v != "" {
+			*to = v
+		}
+	}
+	set(&w.doc.ETag, "ETag")
+	set(&w.doc.LastModified, "Last-Modified")
+	set(&w.doc.CacheControl, "Cache-Control")
+	if v := h.Values("Link"); len(v) > 0 {
+		w.doc.Link = v
+	}
+	if v := h.Values("X-Robots-Tag"); len(v) > 0 {
+		w.doc.XRobots = v
+	}
+	w.doc.Status = http.StatusOK
+}
+
+// keep stores a new answer that can be used (C8).
+func (w *work) keep(c *content) {
+	d := c.document
+	switch {
+	case redirected(w.doc): // the document is its target's; only the hash is ours, to see changes by
+		w.doc.Hash = d.Hash
+		return
+	case c.stored:
+		return
+	}
+	w.doc.FinalURL, w.doc.Chain = d.FinalURL, nil
+	for _, h := range d.Hops {
+		w.doc.Chain = append(w.doc.Chain, h.URL)
+	}
+	if w.doc.Chain != nil {
+		w.doc.Chain = append(w.doc.Chain, d.FinalURL)
+	}
+	w.doc.ETag, w.doc.LastModified = d.Header.Get("ETag"), d.Header.Get("Last-Modified")
+	w.doc.ContentType, w.doc.CacheControl = d.Header.Get("Content-Type"), d.Header.Get("Cache-Control")
+	w.doc.Link, w.doc.XRobots = d.Header.Values("Link"), c.xRobots
+	w.doc.Hash, w.doc.Body, w.doc.FullGetAt = d.Hash, d.Body, w.now
+}
+
+// redirect notes that the document lies on another origin.
+func (w *work) redirect(hops []hop, target string) {
+	d := w.doc
+	d.Chain = nil
+	for _, h := range hops {
+		d.Chain = append(d.Chain, h.url)
+		d.Status = h.status
+	}
+	d.Chain = append(d.Chain, target)
+	d.FinalURL = target
+	d.ETag, d.LastModified, d.ContentType, d.CacheControl = "", "", "", ""
+	d.Link, d.XRobots, d.Targets, d.Body = nil, nil, nil, nil
+	d.FullGetAt = w.now
+}
+
+// follow gives the content at the end of a redirect to another origin, as that
+// host's own visit left it.
+func (v *visit) follow(ctx context.Context, w *work) (content, error) {
+	w.doc.Needs = []string{w.doc.FinalURL}
+	d, xRobots, err := v.stored(ctx, w, w.doc, w.doc.URL)
+	if e, ok := errors.AsType[*faultError](err); ok {
+		w.step("read", w.doc.FinalURL, "stored", e.text)
+		return faulty(e.reason, w.doc.URL+" is redirected to "+w.doc.FinalURL+"; "+e.text), nil
+	}
+	if errors.Is(err, discovery.ErrDeferred) {
+		w.step("read", w.doc.FinalURL, "deferred", "it lies on another host and is read on that host's own visit")
+		return content{waitsFor: w.doc.FinalURL}, nil
+	}
+	if err != nil {
+		return content{}, err
+	}
+	w.step("read", d.FinalURL, "stored", "read at "+d.FetchedAt.UTC().Format(time.DateTime+"Z"))
+	return content{document: d, stored: true, xRobots: xRobots}, nil
+}
+
+// asDocument gives a stored document the form of an answer. A page's body is
+// not kept: its targets stand in for it, as Link headers.
+func asDocument(d *index.Doc, asked string, before []string) *discovery.Document {
+	h := make(http.Header)
+	if d.ContentType != "" {
+		h.Set("Content-Type", d.ContentType)
+	}
+	if d.CacheControl != "" {
+		h.Set("Cache-Control", d.CacheControl)
+	}
+	for _, l := range d.Link {
+		h.Add("Link", l)
+	}
+	if d.Kind == index.PageDoc {
+		h.Del("Link")
+		for _, t := range d.Targets {
+			h.Add("Link", "<"+t+`>; rel="`+catalog.LinkRel+`"`)
+		}
+	}
+	out := &discovery.Document{
+		URL: asked, FinalURL: d.FinalURL, Status: http.StatusOK, Header: h, Body: d.Body, Hash: d.Hash, FetchedAt: d.ReadAt,
+	}
+	if out.FinalURL == "" {
+		out.FinalURL = d.URL
+	}
+	chain := d.Chain
+	if len(chain) == 0 {
+		chain = []string{d.URL}
+	}
+	chain = append(before[:len(before):len(before)], chain...)
+	for i := range len(chain) - 1 {
+		out.Hops = append(out.Hops, fetch.Hop{URL: chain[i], Location: chain[i+1]})
+	}
+	return out
+}
+
+func accepts(k index.Kind) string {
+	switch k {
+	case index.CatalogDoc:
+		return catalog.MediaType
+	case index.CardDoc:
+		return card.MediaType
+	case index.PageDoc:
+		return "text/html"
+	}
+	return ""
+}
+
+// faultOf sorts an error of reading or judging a document: gone, invalid, or
+// anything else, which is neither a word of the publisher nor its absence. body
+// tells JSON that is wrong from JSON that was cut: a whole document ends in its
+// last brace.
+func faultOf(err error, body []byte) (index.Reason, string) {
+	e := discovery.FetchError("", err)
+	text := strings.TrimSuffix(oneLine(e), ".")
+	switch e.Kind {
+	case discovery.HTTPStatus:
+		answered := strings.TrimSpace(fmt.Sprintf("%s answered with status %d %s", e.URL, e.Status, http.StatusText(e.Status)))
+		if e.Status == http.StatusNotFound || e.Status == http.StatusGone {
+			return index.ReasonGone, answered
+		}
+		return index.ReasonUnreadable, answered
+	case discovery.InvalidCard, discovery.InvalidCatalog, discovery.UnsupportedVersion, discovery.WrongType:
+		return index.ReasonInvalid, text
+	case discovery.BadJSON:
+		if strings.HasSuffix(strings.TrimSpace(string(body)), "}") {
+			return index.ReasonInvalid, text
+		}
+		return index.ReasonUnreadable, fmt.Sprintf("%s; it seems to be cut off after %d bytes", text, len(body))
+	}
+	return index.ReasonUnreadable, text
+}

@@ -1,0 +1,160 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// statements are prepared once. The first group runs on the writing
+// connection, the second on the reading ones.
+type statements struct {
+	known, knownHosts, newInDomain, ledBy, addHost, addDoc, addLead, pruneLeads,
+	want, pinged, settle,
+	waiting, claim, dueDocs, handedOut,
+	fence, setRobots, addWhole, putDoc, putSameKind, clearNeeds, addNeed, drop, wake,
+	oldDocs, oldEntries, putEntry, touchEntry, addOutcome, trimOutcomes, advance *sql.Stmt
+
+	entryByID, entryByCard, doc, host, outcomes, head, changes, snapshot, nextDue *sql.Stmt
+}
+
+// prepared is a statement before it is prepared.
+type prepared struct {
+	stmt **sql.Stmt
+	on   connection
+	text string
+}
+
+type connection int
+
+const (
+	write connection = iota
+	read
+)
+
+func (q *statements) prepare(ctx context.Context, writing, reading *sql.DB) error {
+	for _, p := range q.list() {
+		db := writing
+		if p.on == read {
+			db = reading
+		}
+		var err error
+		if *p.stmt, err = db.PrepareContext(ctx, p.text); err != nil {
+			return fmt.Errorf("prepare %.60q: %w", p.text, explain(err))
+		}
+	}
+	return nil
+}
+
+func (q *statements) list() []prepared {
+	return []prepared{
+		// Adding documents.
+		{&q.known, write, `SELECT d.url FROM json_each(?) j CROSS JOIN doc d ON d.url = j.value`},
+		{&q.knownHosts, write, `SELECT h.name, h.pinged_at FROM json_each(?) j CROSS JOIN host h ON h.name = j.value`},
+		{&q.newInDomain, write, `SELECT count(*) FROM host WHERE domain = ? AND first_seen > ?`},
+		{&q.ledBy, write, `SELECT url FROM lead WHERE found_by = ? AND at > ?`},
+		{&q.addHost, write, `INSERT INTO host (name, domain, found_by, first_seen) VALUES (?, ?, ?, ?)`},
+		{&q.addDoc, write, `INSERT INTO doc (url, host, kind, class, next_at, from_url, found_by, first_seen, wanted_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)`},
+		{&q.addLead, write, `INSERT INTO lead (found_by, at, url) VALUES (?, ?, ?)`},
+		{&q.pruneLeads, write, `DELETE FROM lead WHERE found_by = ? AND at <= ?`},
+		{&q.want, write, `UPDATE doc SET next_at = coalesce(min(next_at, ?1), ?1), wanted_at = ?1, class = min(class, ?2)
+			WHERE url = ?3`},
+		{&q.pinged, write, `UPDATE host SET pinged_at = ? WHERE name = ?`},
+
+		// A host's next_at and class are those of its next due document; of
+		// those that will be due by then, the most urgent one gives the class.
+		{&q.settle, write, `WITH due AS MATERIALIZED (
+			SELECT j.value AS name, ` + firstDue(0) + ` AS c0, ` + firstDue(1) + ` AS c1, ` + firstDue(2) + ` AS c2, ` + firstDue(3) + ` AS c3
+			FROM json_each(?1) j
+		), next AS MATERIALIZED (
+			SELECT h.id, c0, c1, c2, c3, nullif(max(min(c0, c1, c2, c3), h.not_before), ` + never + `) AS at
+			FROM due CROSS JOIN host h ON h.name = due.name
+		)
+		UPDATE host SET next_at = next.at, class = CASE WHEN next.at IS NULL THEN class
+			WHEN c0 <= max(next.at, ?2) THEN 0 WHEN c1 <= max(next.at, ?2) THEN 1 WHEN c2 <= max(next.at, ?2) THEN 2 ELSE 3 END
+		FROM next WHERE host.id = next.id`},
+
+		// Leases.
+		{&q.waiting, write, `SELECT id FROM host WHERE class = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`},
+		{&q.claim, write, `UPDATE host SET owner = ?1, lease_no = lease_no + 1, lease_until = ?2
+			WHERE id IN (SELECT value FROM json_each(?3)) RETURNING ` + hostColumns + `, lease_no`},
+		{&q.dueDocs, write, `SELECT ` + qualified("doc", docColumns) + `, doc.id, doc.wanted_at IS NOT NULL
+			FROM json_each(?1) j CROSS JOIN (VALUES (0), (1), (2), (3)) c CROSS JOIN doc
+			WHERE doc.id IN (SELECT x.id FROM doc x WHERE x.host = j.value AND x.class = c.column1 AND x.next_at <= ?2
+				ORDER BY x.next_at LIMIT ?3)`},
+		{&q.handedOut, write, `UPDATE doc SET wanted_at = NULL WHERE id IN (SELECT value FROM json_each(?))`},
+
+		// Visits.
+		{&q.fence, write, `UPDATE host SET owner = '', lease_until = 0, gap = ?, not_before = ?, fails = ?, ip_key = ?
+			WHERE name = ? AND owner = ? AND lease_no = ?`},
+		{&q.setRobots, write, `UPDATE host SET robots_state = ?, robots_read_at = ?, robots_tried_at = ?, robots_unreachable = ?,
+			robots_problem = ?, robots_etag = ?, robots_modified = ?, robots_final_url = ?, robots_rules = ? WHERE name = ?`},
+		{&q.addWhole, write, `INSERT INTO doc (` + docColumns + `) VALUES (` + marks(30) + `)`},
+		// A document that was asked for while it was being visited stays due. An
+		// update that leaves kind alone leaves its index alone.
+		{&q.putDoc, write, updateDoc("url", "host")},
+		{&q.putSameKind, write, updateDoc("url", "host", "kind")},
+		{&q.clearNeeds, write, `DELETE FROM need WHERE doc = ?`},
+		{&q.addNeed, write, `INSERT INTO need (url, doc) VALUES (?, ?) ON CONFLICT DO NOTHING`},
+		{&q.drop, write, `DELETE FROM doc WHERE url = ? AND host = ?`},
+		{&q.wake, write, `UPDATE doc SET next_at = coalesce(min(next_at, ?1), ?1), wanted_at = ?1
+			WHERE id IN (SELECT n.doc FROM json_each(?2) j CROSS JOIN need n ON n.url = j.value) RETURNING host`},
+		{&q.oldDocs, write, `SELECT d.url, d.id, d.kind, d.needs FROM json_each(?) j CROSS JOIN doc d ON d.url = j.value`},
+		{&q.oldEntries, write, `SELECT ` + qualified("e", entryColumns) + ` FROM json_each(?) j CROSS JOIN entry e ON e.id = j.value`},
+		{&q.putEntry, write, `INSERT INTO entry (` + entryColumns + `, document) VALUES (` + marks(23) + `)
+			ON CONFLICT (id) DO UPDATE SET ` + assign(entryColumns+", document", "id", "card_url")},
+		// Without news the columns of the feed and of the indexes stay as they are.
+		{&q.touchEntry, write, `UPDATE entry SET ` + assign(entryColumns, "id", "card_url", "seq", "updated_at", "state", "reason", "hash") + ` WHERE id = ?1`},
+		{&q.addOutcome, write, `INSERT INTO outcome (url, n, at, code, next_at, sentence, steps)
+			SELECT ?1, coalesce(max(n), 0) + 1, ?2, ?3, ?4, ?5, ?6 FROM outcome WHERE url = ?1`},
+		{&q.trimOutcomes, write, `DELETE FROM outcome WHERE (url, n) IN (
+			SELECT o.url, o.n FROM json_each(?1) j CROSS JOIN outcome o ON o.url = j.value
+			WHERE o.n <= (SELECT max(n) FROM outcome WHERE url = j.value) - ?2)`},
+		{&q.advance, write, `UPDATE feed SET seq = ?, updated_at = ? WHERE id = 1`},
+
+		// Reads.
+		{&q.entryByID, read, `SELECT ` + entryColumns + `, document FROM entry WHERE id = ?`},
+		{&q.entryByCard, read, `SELECT ` + entryColumns + `, document FROM entry WHERE card_url = ?`},
+		{&q.doc, read, `SELECT ` + docColumns + ` FROM doc WHERE url = ?`},
+		{&q.host, read, `SELECT ` + hostColumns + ` FROM host WHERE name = ?`},
+		{&q.outcomes, read, `SELECT url, at, code, next_at, sentence, steps FROM outcome WHERE url = ? ORDER BY n DESC LIMIT ?`},
+		{&q.head, read, headText},
+		{&q.changes, read, `SELECT ` + entryColumns + `, document FROM entry WHERE seq > ? ORDER BY seq LIMIT ?`},
+		{&q.snapshot, read, `SELECT ` + entryColumns + `, document FROM entry WHERE state IN ('listed', 'stale') ORDER BY id`},
+		{&q.nextDue, read, `SELECT min(at) FROM (` + firstReady(0) + ` UNION ALL ` + firstReady(1) + ` UNION ALL ` +
+			firstReady(2) + ` UNION ALL ` + firstReady(3) + `)`},
+	}
+}
+
+const headText = `SELECT epoch, seq, updated_at, dropped FROM feed WHERE id = 1`
+
+// never stands for the time of what never comes.
+const never = `9223372036854775807`
+
+func firstDue(class int) string {
+	return fmt.Sprintf(`coalesce((SELECT min(next_at) FROM doc WHERE host = j.value AND class = %d AND next_at IS NOT NULL), `+never+`)`, class)
+}
+
+func firstReady(class int) string {
+	return fmt.Sprintf(`SELECT min(ready_at) AS at FROM host WHERE class = %d AND ready_at IS NOT NULL`, class)
+}
+
+// updateDoc overwrites the document whose id is the last argument with the
+// values of docColumns, without some columns.
+func updateDoc(leaveOut ...string) string {
+	return `UPDATE doc SET ` + assign(docColumns, append(leaveOut, "class", "next_at")...) + `,
+		class = CASE WHEN wanted_at IS NULL THEN ?4 ELSE min(class, ?4) END,
+		next_at = CASE WHEN wanted_at IS NULL THEN ?5 ELSE coalesce(min(wanted_at, ?5), wanted_at) END
+		WHERE id = ?31`
+}
+
+// qualified puts a table's short name before each column.
+func qualified(table, columns string) string {
+	list := strings.Split(columns, ",")
+	for i, c := range list {
+		list[i] = table + "." + strings.TrimSpace(c)
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,165 @@
+package crawlercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openbot-build/openbot-go/index/api"
+	"github.com/openbot-build/openbot-go/index/search"
+	"github.com/openbot-build/openbot-go/index/sqlite"
+)
+
+// Times and sizes of the HTTP servers.
+const (
+	headerTime = 5 * time.Second
+	readTime   = 15 * time.Second
+	writeTime  = 30 * time.Second
+	idleTime   = 2 * time.Minute
+	stopTime   = 10 * time.Second
+	maxHeader  = 16 << 10
+)
+
+// nodeFlags are those of a process that serves the index.
+type nodeFlags struct {
+	DB        string `name:"db" required:"" placeholder:"FILE" help:"Database."`
+	Listen    string `required:"" placeholder:"ADDR" help:"Address to serve the index on, for instance 127.0.0.1:8080."`
+	Metrics   string `placeholder:"ADDR" help:"Address for Prometheus metrics, for instance :9090; without a host it is loopback."`
+	LogFormat string `name:"log-format" enum:"text,json" default:"text" help:"Form of log lines: text or json."`
+	Verbose   bool   `help:"Log the outcome of every visit."`
+}
+
+type serveCommand struct {
+	nodeFlags
+	About   string `placeholder:"URL" help:"https address of a page about this index, shown on the search page."`
+	Contact string `placeholder:"MAILBOX" help:"Mailbox of whoever runs it, shown on the search page."`
+}
+
+// Help is the manual's page on serve.
+func (*serveCommand) Help() string {
+	return `It answers queries and takes submissions from the same database that crawler run fills in another process. SIGINT and SIGTERM stop it.`
+}
+
+func (s *serveCommand) run(ctx context.Context, env *Env) (err error) {
+	log := newLogger(env.Stderr, s.LogFormat, s.Verbose)
+	store, err := openStore(ctx, s.DB, false, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	n, err := s.open(ctx, store, log, &operator{About: s.About, Contact: s.Contact})
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	log.Info("serving", "db", s.DB, "index", "http://"+n.addr()+"/")
+	if err := n.serve(ctx); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// node is the serving half of a process: search index, API and metrics.
+type node struct {
+	log      *slog.Logger
+	store    *sqlite.Store
+	index    *search.Index
+	listener net.Listener
+	server   *http.Server
+	metrics  *metrics
+}
+
+// open binds the addresses, so that a wrong one is known before work begins.
+func (f *nodeFlags) open(ctx context.Context, store *sqlite.Store, log *slog.Logger, op *operator) (*node, error) {
+	n := &node{log: log, store: store, index: search.New(&search.Options{Log: log})}
+	var err error
+	if n.metrics, err = newMetrics(store); err != nil {
+		return nil, err
+	}
+	handler, err := api.New(&api.Options{
+		Store: store, Search: n.index, Log: log, Meter: n.metrics.provider,
+		About: op.About, Contact: op.Contact, Version: version(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.server = newServer(handler, log)
+	if n.listener, err = listen(ctx, f.Listen, "--listen"); err != nil {
+		return nil, err
+	}
+	if f.Metrics != "" {
+		if err := n.metrics.listen(ctx, f.Metrics, log); err != nil {
+			n.close()
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+func listen(ctx context.Context, addr, flag string) (net.Listener, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return l, nil
+}
+
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+func (n *node) addr() string { return n.listener.Addr().String() }
+
+// serve answers until ctx ends, then lets running requests end.
+func (n *node) serve(ctx context.Context) error {
+	var follower sync.WaitGroup
+	following, stop := context.WithCancel(ctx)
+	follower.Go(func() {
+		if err := n.index.Follow(following, n.store); err != nil && following.Err() == nil {
+			n.log.Error("the search index follows the store no more", "error", err)
+		}
+	})
+	defer follower.Wait()
+	defer stop()
+	failed := make(chan error, 1)
+	go func() { failed <- n.server.Serve(n.listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve index: %w", err)
+	case <-ctx.Done():
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	err := n.server.Shutdown(limited)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = n.server.Close()
+	}
+	<-failed
+	if err != nil {
+		return fmt.Errorf("stop serving: %w", err)
+	}
+	return nil
+}
+
+func (n *node) close() {
+	_ = n.listener.Close() // closed already when it was served
+	n.metrics.close()
+}
+
+// loopback completes an address without a host.
+func loopback(addr string) string {
+	if strings.HasPrefix(addr, ":") {
+		return "127.0.0.1" + addr
+	}
+	return addr
+}
