@@ -48,7 +48,7 @@ import (
 
 // Defaults of a Config.
 const (
-	DefaultWorkers  = 64
+	DefaultWorkers  = 256
 	DefaultMaxPerIP = 2
 )
 

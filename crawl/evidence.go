@@ -10,8 +10,8 @@ import (
 	"github.com/openbot-build/openbot-go/internal/weburl"
 )
 
-// maxPointers is how many new documents on other hosts one card may have read
-// for its evidence: it must not be an amplifier against third parties (A2).
+// maxPointers is how many catalogs one card or page may name: the crawler must
+// not be an amplifier against third parties (A2).
 const maxPointers = 8
 
 // faultError is why a document cannot be used.
@@ -32,8 +32,14 @@ func (v *visit) evidence(w *work) discovery.FetchFunc {
 		if err != nil {
 			return nil, fmt.Errorf("read evidence: %w", err)
 		}
-		if url != w.doc.URL && !slices.Contains(w.doc.Needs, url) {
+		if url == w.doc.URL {
+			return nil, &faultError{index.ReasonInvalid, url + " is the card itself and neither a catalog nor a page"}
+		}
+		if !slices.Contains(w.doc.Needs, url) {
 			w.doc.Needs = append(w.doc.Needs, url)
+		}
+		if slices.Index(w.pointers, url) >= maxPointers {
+			return nil, &faultError{index.ReasonUnreadable, fmt.Sprintf("%s is not read: %s names more than %d catalogs", url, w.doc.URL, maxPointers)}
 		}
 		if u.Authority() == v.host {
 			if err := v.readHere(ctx, w, url, want); err != nil {
@@ -67,7 +73,7 @@ func (v *visit) readHere(ctx context.Context, w *work, url string, want discover
 			v.err = err
 			return err
 		case stored == nil:
-			d = v.newDoc(index.NewDoc{Kind: kindOf(want), Class: index.ClassRemoval, URL: url, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)})
+			d = v.newDoc(index.NewDoc{Kind: kindOf(want), Class: w.evidenceClass(), URL: url, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)})
 		case stored.NextAt.After(w.now) && !tooOld(w, stored):
 			return nil
 		default:
@@ -78,13 +84,24 @@ func (v *visit) readHere(ctx context.Context, w *work, url string, want discover
 	if v.stage[url] == queued && (d.Kind == index.CatalogDoc || d.Kind == index.PageDoc) {
 		v.do(ctx, d)
 	}
-	if v.stage[url] != done {
-		if d.CheckedAt.IsZero() || v.stage[url] == handedBack {
-			v.find(index.NewDoc{URL: url, Kind: d.Kind, Class: index.ClassRemoval, From: d.From, FoundBy: d.FoundBy, Now: true})
+	if s := v.stage[url]; s != done {
+		if s == handedBack {
+			v.find(index.NewDoc{URL: url, Kind: d.Kind, Class: w.evidenceClass(), From: d.From, FoundBy: d.FoundBy, Now: true})
 		}
 		return fmt.Errorf("%s: %w", url, discovery.ErrDeferred)
 	}
 	return nil
+}
+
+// evidenceClass is how urgent a document is that the card w needs (P6).
+func (w *work) evidenceClass() index.Class {
+	switch {
+	case w.was.Class == index.ClassUser:
+		return index.ClassUser
+	case w.live:
+		return index.ClassRemoval
+	}
+	return index.ClassNew
 }
 
 // known gives the stored state of a document that w needs. One that was not
@@ -96,7 +113,7 @@ func (v *visit) known(ctx context.Context, w *work, url string, kind index.Kind)
 	if err := v.c.network.CheckURL(url); err != nil {
 		return nil, &faultError{index.ReasonUnreadable, oneLine(discovery.FetchError(url, err))}
 	}
-	n := index.NewDoc{URL: url, Kind: kind, Class: index.ClassRemoval, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
+	n := index.NewDoc{URL: url, Kind: kind, Class: w.evidenceClass(), From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
 	d, err := v.lookup(ctx, url)
 	switch {
 	case err != nil:
@@ -110,14 +127,6 @@ func (v *visit) known(ctx context.Context, w *work, url string, kind index.Kind)
 		n.Now = true
 	default:
 		return d, nil
-	}
-	if w.was.Class == index.ClassUser {
-		n.Class, n.Now = index.ClassUser, true
-	}
-	if d == nil {
-		if w.asks++; w.asks > maxPointers {
-			return nil, &faultError{index.ReasonUnreadable, fmt.Sprintf("%s is not read: %s names more than %d new addresses on other hosts", url, w.doc.URL, maxPointers)}
-		}
 	}
 	v.find(n)
 	return nil, fmt.Errorf("%s: %w", url, discovery.ErrDeferred)

@@ -70,6 +70,7 @@ func (v *visit) finish(w *work, r result) {
 	}
 	if news(w, r) {
 		v.out.Wake = append(v.out.Wake, d.URL)
+		v.news[d.URL] = len(v.out.Docs)
 	}
 	if r.drop {
 		v.out.Drop = append(v.out.Drop, d.URL)

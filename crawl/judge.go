@@ -108,9 +108,12 @@ func (c *check) listed() verdict {
 		e.FirstSeen = c.prev.FirstSeen
 	}
 	v := verdict{code: index.OutcomeListed, entry: &e, changed: true}
-	if c.prev != nil && c.prev.State == index.Listed && c.prev.Hash == e.Hash && c.prev.Evidence != nil &&
-		c.prev.Evidence.Kind == ev.Kind && c.prev.Evidence.CatalogURL == ev.CatalogURL {
-		v.code, v.changed = index.OutcomeUnchanged, false
+	if c.prev != nil {
+		same := e
+		same.CheckedAt = c.prev.UpdatedAt // being checked again is no change
+		if !same.News(c.prev) {
+			v.code, v.changed = index.OutcomeUnchanged, false
+		}
 	}
 	v.sentence = fmt.Sprintf("In the index: %s lists it (%s).", ev.CatalogURL, kindWords(ev.Kind))
 	return v

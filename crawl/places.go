@@ -50,7 +50,7 @@ func (p *places[K]) take(ctx context.Context, key K, startBy time.Time) error {
 	p.mu.Lock()
 	next := pl.next
 	p.mu.Unlock()
-	if next.After(startBy) {
+	if next.After(startBy) || time.Now().After(startBy) {
 		p.done(key, time.Time{})
 		return errLater
 	}

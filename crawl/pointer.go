@@ -99,6 +99,10 @@ func (v *visit) page(w *work, c *content, edge time.Time) result {
 			targets = append(targets, t)
 		}
 	}
+	if len(targets) > maxPointers {
+		w.step("read", w.doc.URL, "cut", fmt.Sprintf("it names %d catalogs; the first %d count", len(targets), maxPointers))
+		targets = targets[:maxPointers]
+	}
 	if !redirected(w.doc) {
 		w.doc.Targets = targets
 	}

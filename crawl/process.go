@@ -84,6 +84,7 @@ func (v *visit) card(ctx context.Context, w *work, c *content) (result, error) {
 		firstSeen: w.was.FirstSeen, fails: w.was.Fails, wasFault: w.was.Fault, faultSince: w.was.FaultSince,
 		fault: c.fault, text: c.text, waitsFor: c.waitsFor,
 	}
+	w.live = in.live()
 	if strings.HasPrefix(w.was.FaultText, waitText) {
 		in.waitSince = w.was.FaultSince
 	}
@@ -151,6 +152,7 @@ func (v *visit) readCard(ctx context.Context, w *work, c *content, in *check) (e
 		}
 	}
 	subject := &discovery.Subject{CardURL: w.doc.URL, Card: crd, Link: d.Header.Values("Link"), ResponseURL: d.FinalURL}
+	w.pointers = catalog.HeaderLinks(subject.Link, subject.ResponseURL)
 	in.conf, err = discovery.Confirm(ctx, subject, v.evidence(w))
 	if err = errors.Join(err, v.err); err != nil {
 		return edge, err

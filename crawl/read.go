@@ -26,7 +26,9 @@ type work struct {
 	now   time.Time
 	steps []index.Step
 	asked bool // its host was asked for it
-	asks  int  // new documents on other hosts that it needs
+
+	live     bool     // a card that has an entry
+	pointers []string // catalogs that its Link header names
 }
 
 func (w *work) step(what, url, result, detail string) {
@@ -71,11 +73,17 @@ func redirected(d *index.Doc) bool {
 // only as to what a response's status and redirects say; keep does the rest
 // once the content has been judged. The error is one of handBack or the store's.
 func (v *visit) read(ctx context.Context, w *work) (content, error) {
+	u, err := weburl.Parse(w.doc.URL)
+	if err != nil {
+		w.asked = true
+		return faulty(index.ReasonInvalid, oneLine(err)), nil
+	}
+	barred := v.allowed(u, &w.steps)
 	fresh := freshFor
 	if w.was.Class == index.ClassUser {
 		fresh = askedAgain
 	}
-	if age := w.now.Sub(w.was.ReadAt); !w.was.ReadAt.IsZero() && age >= 0 && age < fresh && usable(w.was.Fault) && !w.was.NoIndex {
+	if age := w.now.Sub(w.was.ReadAt); !disallowed(barred) && !w.was.ReadAt.IsZero() && age >= 0 && age < fresh && usable(w.was.Fault) && !w.was.NoIndex {
 		if redirected(w.doc) {
 			return v.follow(ctx, w)
 		}
@@ -85,12 +93,8 @@ func (v *visit) read(ctx context.Context, w *work) (content, error) {
 		}
 	}
 	w.asked = true
-	u, err := weburl.Parse(w.doc.URL)
-	if err != nil {
-		return faulty(index.ReasonInvalid, oneLine(err)), nil
-	}
-	if err := v.allowed(u, &w.steps); err != nil {
-		return refused(err), nil
+	if barred != nil {
+		return refused(barred), nil
 	}
 	if v.down != nil {
 		text := "its host could not be reached on this visit: " + oneLine(discovery.FetchError(u.String(), v.down))
@@ -140,10 +144,16 @@ func conditional(w *work) bool {
 	return held && !w.was.NoIndex && !redirected(&w.was) && w.now.Sub(w.was.FullGetAt) < fullGet
 }
 
+// disallowed reports whether robots.txt says no, in so many words.
+func disallowed(err error) bool {
+	e, ok := errors.AsType[*refusal](err)
+	return ok && e.verdict == robots.Disallow
+}
+
 // refused is the content of an address that robots.txt does not let us fetch.
 func refused(err error) content {
 	e, _ := errors.AsType[*refusal](err)
-	if e.verdict == robots.Disallow {
+	if disallowed(err) {
 		return faulty(index.ReasonDisallowed, e.Error())
 	}
 	return faulty(index.ReasonUnreadable, e.Error()+"; without its rules nothing is fetched there")

@@ -82,10 +82,12 @@ func (v *visit) get(ctx context.Context, steps *[]index.Step, r *fetch.Request, 
 		}
 		*steps = append(*steps, step)
 	}
+	defer func() {
+		if held != "" { // no answer, or a panic
+			v.answered(held, time.Since(began), 0, nil)
+		}
+	}()
 	d, err = fetch.Get(ctx, v.client, r)
-	if held != "" {
-		v.answered(held, time.Since(began), 0, nil)
-	}
 	if err != nil && !handBack(ctx, err) && !ours(err) {
 		v.c.count.fetched(ctx, 0, 0)
 		e := discovery.FetchError(r.URL.String(), err)

@@ -789,7 +789,7 @@ func TestRule_D39_ForeignCardsFromOneCatalog(t *testing.T) { once(t, "foreignCar
 func foreignCards(t *testing.T) {
 	rule(t, func(t *testing.T, w *world) {
 		var cards []string
-		for i := range 300 {
+		for i := range 120 {
 			cards = append(cards, fmt.Sprintf("https://other.example.net/card/%d", i))
 			w.page(cards[i], "404", "")
 		}
@@ -817,12 +817,12 @@ func foreignCards(t *testing.T) {
 		if !capped {
 			t.Errorf("no outcome tells what was cut: %+v", o)
 		}
-		w.until(8 * day)
+		w.until(4 * day)
 		for _, r := range w.requests("https://other.example.net/card/") {
 			seen[r.URL] = true
 		}
-		if n := len(seen); n < 200 {
-			t.Errorf("%d leads followed after 8 days: the rest did not wait for later runs", n)
+		if n := len(seen); n != 120 {
+			t.Errorf("%d leads followed after 4 days: the rest did not wait for later runs", n)
 		}
 	})
 }
@@ -1108,6 +1108,21 @@ func TestManyPointers(t *testing.T) {
 		w.until(10 * time.Minute)
 		if n := len(w.requests("https://victim.example.net/")); n < 2 || n > maxPointers+1 {
 			t.Errorf("%d requests to a third party", n)
+		}
+	})
+}
+
+// A card that names itself, or a sibling card, as its website is only without
+// evidence; it neither waits for ever nor spins.
+func TestCardsThatNameCards(t *testing.T) {
+	rule(t, func(t *testing.T, w *world) {
+		other := appsHost + "/other"
+		w.page(cardURL, "", cardJSON("com.example/notes", fmt.Sprintf(`, "websiteUrl": %q`, cardURL)))
+		w.page(other, "", cardJSON("com.example/other", fmt.Sprintf(`, "websiteUrl": %q`, cardURL)))
+		w.add(cardURL, other)
+		w.until(30 * time.Minute)
+		if w.outcome(cardURL) != "unconfirmed" || w.outcome(other) != "unconfirmed" || w.visits > 12 {
+			t.Errorf("%s, %s, %d visits", w.outcome(cardURL), w.outcome(other), w.visits)
 		}
 	})
 }

@@ -62,6 +62,7 @@ type visit struct {
 	docs  map[string]*index.Doc // of this host, by URL: leased, found, or written
 	stage map[string]stage
 	found map[string]int // place in out.Found
+	news  map[string]int // of documents with news: place in out.Docs
 	err   error          // of the store: it ends the crawl
 	over  bool           // no more requests on this visit
 	out   index.Visit
@@ -85,7 +86,7 @@ func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, e
 		startBy: l.Until.Add(-c.timeout - margin),
 		dialled: &dialled{startBy: l.Until.Add(-c.timeout - margin)},
 		robots:  l.Host.Robots,
-		docs:    make(map[string]*index.Doc), stage: make(map[string]stage), found: make(map[string]int),
+		docs:    make(map[string]*index.Doc), stage: make(map[string]stage), found: make(map[string]int), news: make(map[string]int),
 		out: index.Visit{
 			Host: l.Host.Name, Owner: l.Owner, No: l.No,
 			Gap: l.Host.Gap, NotBefore: l.Host.NotBefore, Fails: l.Host.Fails, IPKey: l.Host.IPKey,
@@ -184,6 +185,11 @@ func (v *visit) end() index.Visit {
 	for url, d := range v.docs {
 		if s := v.stage[url]; d.CheckedAt.IsZero() && (s == queued || s == handedBack) && !v.leased(d) {
 			v.find(index.NewDoc{URL: d.URL, Kind: d.Kind, Class: d.Class, From: d.From, FoundBy: d.FoundBy})
+		}
+	}
+	for i := range out.Docs {
+		if d := &out.Docs[i]; slices.ContainsFunc(d.Needs, func(url string) bool { return v.news[url] > i }) {
+			d.NextAt = out.At
 		}
 	}
 	slices.SortFunc(out.Found, func(a, b index.NewDoc) int { return rank(a.Kind) - rank(b.Kind) })

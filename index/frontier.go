@@ -137,7 +137,10 @@ type Visit struct {
 	Found    []NewDoc // added if unknown, within Limits
 	Entries  []Entry  // written whole, Seq and UpdatedAt excepted
 	Outcomes []Outcome
-	Wake     []string // URLs with news: documents that need one of them become due at At
+	// Wake are URLs with news: documents that need one of them become due at At.
+	// Those in Docs do not: this visit judged them with the news, or gave them
+	// a time because of it.
+	Wake []string
 }
 
 // Applied is what became of a visit.

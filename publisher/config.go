@@ -181,6 +181,9 @@ func (b *builder) resolve(i int) *app {
 		if a.gate, err = newGate(b.cfg, a); err != nil {
 			b.faultErr(a.field+".AllowedOrigins", err)
 		}
+		if err := checkServer(in.Server); err != nil {
+			b.faultErr(a.field+".Server", err)
+		}
 	}
 	b.checkHeaders(a)
 	b.completeCard(a)
@@ -269,7 +272,7 @@ func (b *builder) completeCard(a *app) {
 	if _, err := c.Presentation(); err != nil {
 		b.faultErr(field, err)
 	}
-	if a.Server != nil && !a.mcpURL.IsZero() && !slices.ContainsFunc(c.Remotes, func(r card.Remote) bool {
+	if !a.mcpURL.IsZero() && !slices.ContainsFunc(c.Remotes, func(r card.Remote) bool {
 		u, err := weburl.Parse(r.URL)
 		return err == nil && u == a.mcpURL
 	}) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -96,7 +97,19 @@ func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h["Content-Type"] = d.full["Content-Type"]
-	http.ServeContent(w, r, "", d.modTime, bytes.NewReader(d.body))
+	http.ServeContent(w, joinLists(r), "", d.modTime, bytes.NewReader(d.body))
+}
+
+// joinLists makes one line of a list that came in several (RFC 9110 section
+// 5.3); http.ServeContent reads the first line only.
+func joinLists(r *http.Request) *http.Request {
+	for _, name := range []string{"If-None-Match", "If-Match"} {
+		if lines := r.Header[name]; len(lines) > 1 {
+			r = r.Clone(r.Context())
+			r.Header.Set(name, strings.Join(lines, ", "))
+		}
+	}
+	return r
 }
 
 func hasAny(h http.Header, names ...string) bool {

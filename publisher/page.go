@@ -41,7 +41,6 @@ type pageData struct {
 	Title       string
 	Description string
 	CatalogURL  string
-	CatalogType string
 	Canonical   string
 	Publisher   string
 	Origin      string
@@ -50,6 +49,7 @@ type pageData struct {
 	Icon, DarkIcon template.URL
 	Version        string
 	CardURL        string
+	CardPath       string // links stay on the origin that the page was read from
 	Endpoints      []string
 	Website        string
 	Repository     string
@@ -61,8 +61,8 @@ type pageData struct {
 }
 
 type listed struct {
-	Title, Description, URL string
-	Icon                    template.URL
+	Title, Description, Path string
+	Icon                     template.URL
 }
 
 // appPage is the page of one app (OB-32, OB-35, W11): what it is, how to add
@@ -74,7 +74,7 @@ func (b *builder) appPage(a *app) *document {
 	d.CatalogURL, d.Canonical = a.catalogURL.String(), a.pageURL.String()
 	d.Icon, d.DarkIcon = icons(c)
 	d.Version = c.Version
-	d.CardURL = a.cardURL.String()
+	d.CardURL, d.CardPath = a.cardURL.String(), a.cardURL.Target()
 	for _, r := range c.Remotes {
 		if !slices.Contains(d.Endpoints, r.URL) {
 			d.Endpoints = append(d.Endpoints, r.URL)
@@ -108,7 +108,7 @@ func (b *builder) indexPage(apps []*app) *document {
 	d.CatalogURL = b.origin.Origin() + catalog.WellKnownPath
 	for _, a := range apps {
 		icon, _ := icons(&a.card)
-		d.Apps = append(d.Apps, listed{Title: displayName(&a.card), Description: a.card.Description, URL: a.pageURL.String(), Icon: icon})
+		d.Apps = append(d.Apps, listed{Title: displayName(&a.card), Description: a.card.Description, Path: a.pageURL.Target(), Icon: icon})
 	}
 	return b.render("Apps", "index", d)
 }
@@ -118,7 +118,7 @@ func (b *builder) page(lang string) *pageData {
 		lang = "en"
 	}
 	d := &pageData{
-		Lang: lang, Words: wordsFor(lang), CatalogType: catalog.MediaType,
+		Lang: lang, Words: wordsFor(lang),
 		Style:  template.CSS(pageStyle), //nolint:gosec // our own file
 		Origin: b.origin.Origin(),
 	}

@@ -4,10 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
+	"rsc.io/qr"
 
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/catalog"
@@ -132,6 +135,31 @@ func TestPageLanguage(t *testing.T) {
 		for _, w := range want {
 			if !strings.Contains(body, w) {
 				t.Errorf("%s lacks %q", path, w)
+			}
+		}
+	}
+}
+
+// The drawing holds exactly the code of the page's own address (OB-35).
+func TestCodeHoldsTheAddress(t *testing.T) {
+	_, body := ask(t, mustNew(t, twoApps()), "GET", "/apps/calendar")
+	want, err := qr.Encode("https://apps.example.com/apps/calendar", qr.M)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[[2]int]bool{}
+	for _, m := range regexp.MustCompile(`M(\d+) (\d+)h(\d+)v1h-\d+z`).FindAllStringSubmatch(body, -1) {
+		x, _ := strconv.Atoi(m[1])
+		y, _ := strconv.Atoi(m[2])
+		n, _ := strconv.Atoi(m[3])
+		for i := range n {
+			got[[2]int{x + i - 4, y - 4}] = true
+		}
+	}
+	for y := range want.Size {
+		for x := range want.Size {
+			if got[[2]int{x, y}] != want.Black(x, y) {
+				t.Fatalf("module %d,%d differs", x, y)
 			}
 		}
 	}

@@ -30,8 +30,10 @@
 //	/                                a list of the pages
 //
 // New does all the work that can fail: it validates, encodes and hashes, so a
-// request meets prepared bytes and headers. It opens no file and no
-// connection. Documents take no lock and no MCP code on their way out.
+// request meets prepared bytes and headers. It opens no file and no network
+// connection; it looks at the tools, resources and prompts of each server, in
+// memory, and refuses what hosts could not use. Documents take no lock and no
+// MCP code on their way out.
 //
 // Serve it over HTTPS under Origin (TLS 1.2 or later); behind a proxy that ends
 // TLS the handler works as well. Documents are public: put no sign-in in front
@@ -101,7 +103,10 @@ type App struct {
 	Identifier string
 
 	// Server answers at MCPURL. nil means that the endpoint runs elsewhere and
-	// nothing is served there; then MCPURL or the card's Remotes name it.
+	// nothing is served there; then MCPURL or the card's Remotes name it. Every
+	// tool and prompt that New finds in it needs a description. Tools answer
+	// with clear text always, and with structured content where they have an
+	// output schema (OB-53).
 	Server *mcp.Server
 
 	// AllowedOrigins are the browser origins that may call the endpoint, for
@@ -156,8 +161,8 @@ type Publisher struct {
 //
 // The error joins every fault found, each an *Error that names its field:
 //
-//	Apps[0].Card: /description: is required
-//	Origin: …
+//	Apps[0].Card: /description: is missing; …
+//	Apps[1].CardURL: /card is already used by Apps[0].CardURL
 func New(cfg *Config) (*Publisher, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -165,7 +170,8 @@ func New(cfg *Config) (*Publisher, error) {
 	return build(cfg)
 }
 
-// ServeHTTP serves one request.
+// ServeHTTP serves one request. Paths match byte for byte, in their escaped
+// form; the host name is not looked at, except by MCP endpoints on loopback.
 func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	if h, ok := p.routes[path]; ok {
@@ -181,8 +187,8 @@ func (p *Publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	notFound(w, r)
 }
 
-// Close ends what MCP clients of older revisions keep open. Call it after the
-// HTTP server has shut down, or to let it shut down.
+// Close ends the sessions that MCP clients of older revisions keep open. Their
+// streams end by nothing else, so call it while the HTTP server shuts down.
 func (p *Publisher) Close() error {
 	var errs []error
 	for _, g := range p.gates {

@@ -236,6 +236,8 @@ func TestRule_OB9_DisplayNameAndARD(t *testing.T) {
 	}
 }
 
+func TestRule_D3_OneCatalogForBothReaders(t *testing.T) { TestRule_OB9_DisplayNameAndARD(t) }
+
 // OB-4, OB-7; documents W1, W5, W6; FO-08, FO-09: tags from the content, and a
 // 304 that is as rich as the 200.
 func testConditional(t *testing.T) {
@@ -281,6 +283,9 @@ func testConditional(t *testing.T) {
 		}
 		if res, _ := ask(t, p, "GET", path, `If-Match: "other"`); res.StatusCode != 412 || res.Header.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("%s If-Match: status %d, headers %v", path, res.StatusCode, res.Header)
+		}
+		if res, _ := ask(t, p, "GET", path, `If-None-Match: "zzz"`, "If-None-Match: "+tag); res.StatusCode != 304 {
+			t.Errorf("%s two lines: status %d", path, res.StatusCode)
 		}
 		if res, _ := ask(t, p, "GET", path, `If-Match: `+tag, "If-None-Match: "+tag); res.StatusCode != 304 {
 			t.Errorf("%s both: status %d", path, res.StatusCode)
@@ -624,6 +629,10 @@ func TestFaultsNameTheirField(t *testing.T) {
 		{"remote that is another", func(c *publisher.Config) {
 			c.Apps[0].Card.Remotes = []card.Remote{{Type: "streamable-http", URL: "https://else.example.com/mcp", Versions: []string{"2026-07-28"}}}
 		}, []string{"Apps[0].Card: /remotes: none of them is the app's endpoint"}},
+		{"endpoint that is not in the card", func(c *publisher.Config) {
+			c.Apps[0].Server, c.Apps[0].AllowedOrigins, c.Apps[0].MCPURL = nil, nil, "https://mcp.example.net/a"
+			c.Apps[0].Card.Remotes = []card.Remote{{Type: "streamable-http", URL: "https://mcp.example.net/b", Versions: []string{"2026-07-28"}}}
+		}, []string{"Apps[0].Card: /remotes: none of them is the app's endpoint"}},
 		{"old remote", func(c *publisher.Config) {
 			c.Apps[0].Card.Remotes = []card.Remote{{Type: "streamable-http", URL: origin + "/mcp/calendar", Versions: []string{"2025-11-25"}}}
 		}, []string{"Apps[0].Card: /remotes"}},
@@ -698,7 +707,7 @@ func TestEndpointElsewhere(t *testing.T) {
 
 func TestRootPage(t *testing.T) {
 	_, body := ask(t, mustNew(t, twoApps()), "GET", "/")
-	if !strings.Contains(body, `href="https://apps.example.com/apps/calendar"`) || !strings.Contains(body, "示例笔记") || !strings.Contains(body, "<h1>Example Inc.</h1>") {
+	if !strings.Contains(body, `href="/apps/calendar"`) || !strings.Contains(body, "示例笔记") || !strings.Contains(body, "<h1>Example Inc.</h1>") {
 		t.Errorf("root page: %s", body)
 	}
 	cfg := twoApps()

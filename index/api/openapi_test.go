@@ -72,11 +72,20 @@ func TestOpenAPI(t *testing.T) {
 	// Answers that really occur are described.
 	id := index.ID("https://calendar.example.com/card")
 	for _, tc := range []struct{ method, target, path, body string }{
-		{"get", "/v1/apps", "/v1/apps", ""}, {"get", "/v1/apps?limit=0", "/v1/apps", ""}, {"get", "/v1/apps?x", "/v1/apps", ""},
-		{"get", "/v1/apps/" + id, "/v1/apps/{id}", ""}, {"get", "/v1/apps/1", "/v1/apps/{id}", ""}, {"get", "/v1/apps/" + strings.Repeat("0", 64), "/v1/apps/{id}", ""},
-		{"get", "/v1/apps/by-card?url=https://old.example.com/card", "/v1/apps/by-card", ""}, {"get", "/v1/apps/by-card", "/v1/apps/by-card", ""},
-		{"get", "/v1/stats", "/v1/stats", ""}, {"get", "/v1/stats?x", "/v1/stats", ""}, {"get", "/healthz", "/healthz", ""}, {"get", "/readyz", "/readyz", ""},
-		{"post", "/v1/submissions", "/v1/submissions", `{"url":"https://a.example.com"}`}, {"post", "/v1/submissions", "/v1/submissions", `{"url":"https://a.example.com"}`},
+		{"get", "/v1/apps", "/v1/apps", ""},
+		{"get", "/v1/apps?limit=0", "/v1/apps", ""},
+		{"get", "/v1/apps?x", "/v1/apps", ""},
+		{"get", "/v1/apps/" + id, "/v1/apps/{id}", ""},
+		{"get", "/v1/apps/1", "/v1/apps/{id}", ""},
+		{"get", "/v1/apps/" + strings.Repeat("0", 64), "/v1/apps/{id}", ""},
+		{"get", "/v1/apps/by-card?url=https://old.example.com/card", "/v1/apps/by-card", ""},
+		{"get", "/v1/apps/by-card", "/v1/apps/by-card", ""},
+		{"get", "/v1/stats", "/v1/stats", ""},
+		{"get", "/v1/stats?x", "/v1/stats", ""},
+		{"get", "/healthz", "/healthz", ""},
+		{"get", "/readyz", "/readyz", ""},
+		{"post", "/v1/submissions", "/v1/submissions", `{"url":"https://a.example.com"}`},
+		{"post", "/v1/submissions", "/v1/submissions", `{"url":"https://a.example.com"}`},
 	} {
 		w := s.do(strings.ToUpper(tc.method), tc.target, tc.body)
 		if op(tc.path, tc.method)["responses"].(map[string]any)[fmt.Sprint(w.Code)] == nil {

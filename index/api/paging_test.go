@@ -19,9 +19,15 @@ func TestRule_IX39_LimitsAtNAndOneMore(t *testing.T) {
 		path string
 		code int
 	}{
-		{"/v1/apps?q=" + strings.Repeat("%E6%A3%8B", 200), 200}, {"/v1/apps?q=" + strings.Repeat("%E6%A3%8B", 201), 400},
-		{"/?q=" + strings.Repeat("x", 200), 200}, {"/?q=" + strings.Repeat("x", 201), 400},
-		{"/v1/apps?limit=100", 200}, {"/v1/apps?limit=101", 400}, {"/v1/apps?limit=1", 200}, {"/v1/apps?limit=0", 400}, {"/v1/apps?limit=-1", 400},
+		{"/v1/apps?q=" + strings.Repeat("%E6%A3%8B", 200), 200},
+		{"/v1/apps?q=" + strings.Repeat("%E6%A3%8B", 201), 400},
+		{"/?q=" + strings.Repeat("x", 200), 200},
+		{"/?q=" + strings.Repeat("x", 201), 400},
+		{"/v1/apps?limit=100", 200},
+		{"/v1/apps?limit=101", 400},
+		{"/v1/apps?limit=1", 200},
+		{"/v1/apps?limit=0", 400},
+		{"/v1/apps?limit=-1", 400},
 		{"/v1/apps?cursor=" + strings.Repeat("A", maxCursor+1), 400},
 	} {
 		if w := s.get(tc.path); w.Code != tc.code {

@@ -317,6 +317,15 @@ func Needs(t *testing.T, open Open) {
 	wake(second)
 	l = due(catalogURL, cardURL)
 
+	// What the same visit writes was judged with the news.
+	v = s.visit(l)
+	v.Wake = []string{second}
+	s.apply(v)
+	s.wait(time.Second)
+	due()
+	wake(second)
+	l = due(catalogURL, cardURL)
+
 	// A document that is dropped needs nothing.
 	v = s.visit(l)
 	v.Docs, v.Drop = v.Docs[:1], []string{cardURL}

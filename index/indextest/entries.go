@@ -21,8 +21,10 @@ func Entries(t *testing.T, open Open) {
 		want.State, want.Reason, want.StaleSince = index.Stale, index.ReasonUnreadable, stored(s.now.Add(-time.Hour))
 		c := s.publish(want)
 		want.Seq, want.UpdatedAt = 1, stored(s.now)
-		same(t, "change", []index.Change{{Seq: 1, Op: index.Upsert, ID: want.ID, CardURL: want.CardURL,
-			Reason: want.Reason, At: want.UpdatedAt, Entry: &want}}, c)
+		same(t, "change", []index.Change{{
+			Seq: 1, Op: index.Upsert, ID: want.ID, CardURL: want.CardURL,
+			Reason: want.Reason, At: want.UpdatedAt, Entry: &want,
+		}}, c)
 		same(t, "by id", &want, s.get(want.ID))
 		e, err := s.ByCard(s.ctx, want.CardURL)
 		if err != nil {

@@ -24,12 +24,27 @@ func Exercise(t *testing.T, open Open) {
 		name string
 		run  func(*testing.T, Open)
 	}{
-		{"sources", Sources}, {"pings", Pings}, {"limits", Limits},
-		{"leases", Leases}, {"shares", Shares}, {"due times", DueTimes},
-		{"fences", Fences}, {"atomicity", Atomicity}, {"documents", Documents}, {"needs", Needs},
-		{"entries", Entries}, {"states", States}, {"tombstones", Tombstones},
-		{"feed", Feed}, {"race", Race}, {"snapshots", Snapshots}, {"watch", Watch},
-		{"compaction", Compaction}, {"outcomes", Outcomes}, {"forgetting", Forgetting}, {"stats", Stats},
+		{"sources", Sources},
+		{"pings", Pings},
+		{"limits", Limits},
+		{"leases", Leases},
+		{"shares", Shares},
+		{"due times", DueTimes},
+		{"fences", Fences},
+		{"atomicity", Atomicity},
+		{"documents", Documents},
+		{"needs", Needs},
+		{"entries", Entries},
+		{"states", States},
+		{"tombstones", Tombstones},
+		{"feed", Feed},
+		{"race", Race},
+		{"snapshots", Snapshots},
+		{"watch", Watch},
+		{"compaction", Compaction},
+		{"outcomes", Outcomes},
+		{"forgetting", Forgetting},
+		{"stats", Stats},
 	} {
 		t.Run(topic.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,8 +15,10 @@ func Sources(t *testing.T, open Open) {
 	t.Run("new", func(t *testing.T) {
 		s := begin(t, open)
 		s.wantNextDue(time.Time{})
-		s.add(index.NewDoc{URL: "https://apps.shop.example.co.uk:8443/card", Kind: index.CardDoc, Class: index.ClassNew,
-			From: catalogURL, FoundBy: "example.com"})
+		s.add(index.NewDoc{
+			URL: "https://apps.shop.example.co.uk:8443/card", Kind: index.CardDoc, Class: index.ClassNew,
+			From: catalogURL, FoundBy: "example.com",
+		})
 		d := s.doc("https://apps.shop.example.co.uk:8443/card")
 		same(t, "document", &index.Doc{
 			URL: "https://apps.shop.example.co.uk:8443/card", Host: "apps.shop.example.co.uk:8443", Kind: index.CardDoc,
@@ -160,8 +162,10 @@ func Limits(t *testing.T, open Open) {
 	})
 
 	card := func(n int) index.NewDoc {
-		return index.NewDoc{URL: fmt.Sprintf("https://third%d.example.org/card", n), Kind: index.CardDoc, Class: index.ClassNew,
-			From: catalogURL, FoundBy: "example.com"}
+		return index.NewDoc{
+			URL: fmt.Sprintf("https://third%d.example.org/card", n), Kind: index.CardDoc, Class: index.ClassNew,
+			From: catalogURL, FoundBy: "example.com",
+		}
 	}
 	t.Run("cards on other hosts", func(t *testing.T) {
 		s := beginWith(t, open, index.Limits{CardsPerFinder: 2})

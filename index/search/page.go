@@ -119,7 +119,7 @@ func (m *match) spread(q *query, looked []candidate, at Position, n int) (result
 		}
 		e := m.entry(c)
 		domain := publisherDomain(e)
-		if count[domain] >= capEach {
+		if domain != "" && count[domain] >= capEach {
 			free, known := exempt[domain]
 			if !known {
 				free = q.names(e)

@@ -29,6 +29,18 @@ type word struct {
 	extra bool
 }
 
+// cost is how many postings a word has; extra words come last.
+func (w *word) cost() int {
+	n := 0
+	if w.extra {
+		n = 1 << 40
+	}
+	for _, a := range w.alts {
+		n += a.df
+	}
+	return n
+}
+
 // alt is a term of the dictionary.
 type alt struct {
 	term string

@@ -40,6 +40,7 @@ type match struct {
 	g       *generation
 	arrays  *arrays
 	matched []candidate
+	all     int // of tierAll
 	anyOpen bool
 }
 
@@ -75,10 +76,34 @@ func borrowArrays(docs int) *arrays {
 // panic: then the arrays are not clean.
 func (m *match) release() { arraysPool.Put(m.arrays) }
 
-// score works out every score of q. The error is that of ctx.
+// score works out the score of every result of q. The error is that of ctx.
+//
+// Often enough entries have all the words, and those with some of them are not
+// asked for (IX-26). So a first pass begins with the rarest word and passes
+// over what lacks another; only when few are left is everything scored.
 func (g *generation) score(ctx context.Context, q *query) (*match, error) {
 	a := borrowArrays(g.docs)
-	for _, w := range q.words {
+	words := slices.Clone(q.words)
+	slices.SortStableFunc(words, func(x, y word) int { return cmp.Compare(x.cost(), y.cost()) })
+	if err := g.add(ctx, a, words, true); err != nil {
+		return nil, err
+	}
+	m := g.rank(a, q)
+	if len(words) < 2 || m.all >= openBelow {
+		return m, nil
+	}
+	a.touched, a.matched = a.touched[:0], a.matched[:0]
+	if err := g.add(ctx, a, words, false); err != nil {
+		return nil, err
+	}
+	return g.rank(a, q), nil
+}
+
+// add adds the scores of words to the slots. With narrow, a word counts only
+// in documents that have all required words before it.
+func (g *generation) add(ctx context.Context, a *arrays, words []word, narrow bool) error {
+	need := uint8(0)
+	for _, w := range words {
 		a.once = a.once[:0]
 		for _, alt := range w.alts {
 			for i, v := range g.views {
@@ -89,33 +114,36 @@ func (g *generation) score(ctx context.Context, q *query) (*match, error) {
 				docs, parts := v.postings(term)
 				for len(docs) > 0 {
 					if err := ctx.Err(); err != nil {
-						return nil, err
+						return err
 					}
 					n := min(len(docs), pollEvery)
-					a.collect(docs[:n], parts[:n], uint32(g.bases[i]), alt.idf)
+					a.collect(docs[:n], parts[:n], uint32(g.bases[i]), alt.idf, need)
 					docs, parts = docs[n:], parts[n:]
 				}
 			}
 		}
 		a.addWord(!w.extra)
+		if narrow && !w.extra {
+			need++
+		}
 	}
-	g.boost(a, keyTitle+q.phrase)
-	g.boost(a, keyPublisher+q.phrase)
-	return g.rank(a, q.required()), nil
+	return nil
 }
 
-// collect notes the best score of one word in each of docs.
-func (a *arrays) collect(docs []uint32, parts []uint16, base uint32, idf int64) {
+// collect notes the best score of one word in each of docs that has the
+// required words before it.
+func (a *arrays) collect(docs []uint32, parts []uint16, base uint32, idf int64, need uint8) {
 	for k, doc := range docs {
 		doc += base
-		score := max(1, int32(idf*int64(parts[k])>>15))
-		switch s := &a.slots[doc]; {
-		case s.best == 0:
-			a.once = append(a.once, doc)
-			s.best = score
-		case s.best < score:
-			s.best = score
+		s := &a.slots[doc]
+		if s.words < need {
+			continue
 		}
+		score := max(1, int32(idf*int64(parts[k])>>15))
+		if s.best == 0 {
+			a.once = append(a.once, doc)
+		}
+		s.best = max(s.best, score)
 	}
 }
 
@@ -137,10 +165,11 @@ func (a *arrays) addWord(required bool) {
 }
 
 // rank makes the candidates and leaves the arrays clean.
-func (g *generation) rank(a *arrays, required int) *match {
-	m := &match{g: g, arrays: a}
+func (g *generation) rank(a *arrays, q *query) *match {
+	g.boost(a, keyTitle+q.phrase)
+	g.boost(a, keyPublisher+q.phrase)
+	m, required := &match{g: g, arrays: a}, q.required()
 	view, from, to := 0, uint32(1), uint32(0) // documents from:to are of view
-	all := 0
 	for _, doc := range a.touched {
 		if doc < from || doc >= to {
 			view = g.viewOf(int(doc))
@@ -162,13 +191,13 @@ func (g *generation) rank(a *arrays, required int) *match {
 			continue
 		}
 		if tier == tierAll {
-			all++
+			m.all++
 		}
 		a.matched = append(a.matched, candidate{keyOf(tier, score), doc, uint32(view)})
 	}
 	m.matched = a.matched
-	m.anyOpen = all < openBelow && all < len(m.matched)
-	if !m.anyOpen && all < len(m.matched) {
+	m.anyOpen = m.all < openBelow && m.all < len(m.matched)
+	if !m.anyOpen && m.all < len(m.matched) {
 		m.matched = slices.DeleteFunc(m.matched, func(c candidate) bool { return c.tier() != tierAll })
 	}
 	return m

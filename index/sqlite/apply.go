@@ -203,12 +203,16 @@ func (b *batch) visit(v *index.Visit, a *index.Applied) error {
 	if len(v.Wake) == 0 {
 		return nil
 	}
+	judged := make([]string, len(v.Docs))
+	for i := range v.Docs {
+		judged[i] = v.Docs[i].URL
+	}
 	return b.each(q.wake, func(rows *sql.Rows) error {
 		var host string
 		err := rows.Scan(&host)
 		b.touched[host] = true
 		return err
-	}, micro(v.At), jsonList(v.Wake))
+	}, micro(v.At), jsonList(v.Wake), jsonList(judged))
 }
 
 func (b *batch) docs(v *index.Visit) error {

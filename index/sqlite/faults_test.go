@@ -68,8 +68,10 @@ func TestOpenFaults(t *testing.T) {
 		want error
 		text string
 	}{
-		{"no database", func(t *testing.T) string { return write(t, strings.Repeat("seeds: https://a.example.com/\n", 100)) },
-			index.ErrCorrupt, "no SQLite database"},
+		{
+			"no database", func(t *testing.T) string { return write(t, strings.Repeat("seeds: https://a.example.com/\n", 100)) },
+			index.ErrCorrupt, "no SQLite database",
+		},
 		{"cut short", func(t *testing.T) string {
 			path := made(t)
 			if err := os.Truncate(path, 3*4096+100); err != nil {
@@ -103,8 +105,10 @@ func TestOpenFaults(t *testing.T) {
 			run(t, raw(t, path), `PRAGMA application_id = 42`)
 			return path
 		}, index.ErrSchema, "another program"},
-		{"no directory", func(t *testing.T) string { return filepath.Join(t.TempDir(), "none", "index.db") },
-			fs.ErrNotExist, "create it first"},
+		{
+			"no directory", func(t *testing.T) string { return filepath.Join(t.TempDir(), "none", "index.db") },
+			fs.ErrNotExist, "create it first",
+		},
 		{"a directory", func(t *testing.T) string { return t.TempDir() }, nil, "is a directory"},
 		{"read-only", func(t *testing.T) string {
 			if os.Geteuid() == 0 {

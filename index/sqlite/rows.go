@@ -135,11 +135,25 @@ func (l list) Scan(v any) error {
 
 func scanDoc(row scanner, d *index.Doc, more ...any) error {
 	return row.Scan(append([]any{
-		&d.URL, &d.Host, &d.Kind, &d.Class, moment{&d.NextAt}, &d.From, &d.FoundBy, moment{&d.FirstSeen},
-		span{&d.Interval}, moment{&d.CheckedAt}, moment{&d.ReadAt}, moment{&d.FullGetAt},
-		&d.Status, &d.FinalURL, list{&d.Chain}, &d.ETag, &d.LastModified, &d.ContentType, &d.CacheControl,
-		list{&d.Link}, list{&d.XRobots}, &d.Hash, &d.NoIndex, &d.Fault, &d.FaultText, moment{&d.FaultSince},
-		&d.Fails, list{&d.Needs}, list{&d.Targets}, &d.Body,
+		&d.URL, &d.Host, &d.Kind, &d.Class,
+		moment{&d.NextAt},
+		&d.From, &d.FoundBy,
+		moment{&d.FirstSeen},
+		span{&d.Interval},
+		moment{&d.CheckedAt},
+		moment{&d.ReadAt},
+		moment{&d.FullGetAt},
+		&d.Status, &d.FinalURL,
+		list{&d.Chain},
+		&d.ETag, &d.LastModified, &d.ContentType, &d.CacheControl,
+		list{&d.Link},
+		list{&d.XRobots},
+		&d.Hash, &d.NoIndex, &d.Fault, &d.FaultText,
+		moment{&d.FaultSince},
+		&d.Fails,
+		list{&d.Needs},
+		list{&d.Targets},
+		&d.Body,
 	}, more...)...)
 }
 
@@ -171,9 +185,17 @@ func scanHost(row scanner, h *index.Host, more ...any) error {
 	var rules sql.NullString
 	f := &h.Robots
 	err := row.Scan(append([]any{
-		&h.Name, &h.Domain, &h.FoundBy, moment{&h.FirstSeen}, &h.Class, moment{&h.NextAt}, moment{&h.NotBefore},
-		span{&h.Gap}, &h.Fails, &h.IPKey,
-		&f.State, moment{&f.ReadAt}, moment{&f.TriedAt}, &f.Unreachable, &f.Problem,
+		&h.Name, &h.Domain, &h.FoundBy,
+		moment{&h.FirstSeen},
+		&h.Class,
+		moment{&h.NextAt},
+		moment{&h.NotBefore},
+		span{&h.Gap},
+		&h.Fails, &h.IPKey,
+		&f.State,
+		moment{&f.ReadAt},
+		moment{&f.TriedAt},
+		&f.Unreachable, &f.Problem,
 		&f.ETag, &f.LastModified, &f.FinalURL, &rules,
 	}, more...)...)
 	if err != nil || !rules.Valid {
@@ -205,10 +227,19 @@ func robotsValues(f *robots.File) ([]any, error) {
 func scanEntry(row scanner, e *index.Entry, more ...any) error {
 	var proof catalog.Evidence
 	err := row.Scan(append([]any{
-		&e.ID, &e.CardURL, &e.Seq, moment{&e.UpdatedAt}, &e.State, &e.Reason, moment{&e.StaleSince},
-		moment{&e.FirstSeen}, moment{&e.CheckedAt}, &e.FinalURL, list{&e.Chain},
-		&e.Hash, &e.Name, &e.Version, &e.Identifier, &e.DisplayName, &e.Description, list{&e.Tags},
-		&proof.Kind, &proof.CatalogURL, list{&proof.Chain}, moment{&proof.CheckedAt},
+		&e.ID, &e.CardURL, &e.Seq,
+		moment{&e.UpdatedAt},
+		&e.State, &e.Reason,
+		moment{&e.StaleSince},
+		moment{&e.FirstSeen},
+		moment{&e.CheckedAt},
+		&e.FinalURL,
+		list{&e.Chain},
+		&e.Hash, &e.Name, &e.Version, &e.Identifier, &e.DisplayName, &e.Description,
+		list{&e.Tags},
+		&proof.Kind, &proof.CatalogURL,
+		list{&proof.Chain},
+		moment{&proof.CheckedAt},
 	}, more...)...)
 	if err == nil && proof.Kind != "" {
 		e.Evidence = &proof

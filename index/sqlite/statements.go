@@ -100,7 +100,8 @@ func (q *statements) list() []prepared {
 		{&q.addNeed, write, `INSERT INTO need (url, doc) VALUES (?, ?) ON CONFLICT DO NOTHING`},
 		{&q.drop, write, `DELETE FROM doc WHERE url = ? AND host = ?`},
 		{&q.wake, write, `UPDATE doc SET next_at = coalesce(min(next_at, ?1), ?1), wanted_at = ?1
-			WHERE id IN (SELECT n.doc FROM json_each(?2) j CROSS JOIN need n ON n.url = j.value) RETURNING host`},
+			WHERE id IN (SELECT n.doc FROM json_each(?2) j CROSS JOIN need n ON n.url = j.value)
+			AND url NOT IN (SELECT value FROM json_each(?3)) RETURNING host`},
 		{&q.oldDocs, write, `SELECT d.url, d.id, d.kind, d.needs FROM json_each(?) j CROSS JOIN doc d ON d.url = j.value`},
 		{&q.oldEntries, write, `SELECT ` + qualified("e", entryColumns) + ` FROM json_each(?) j CROSS JOIN entry e ON e.id = j.value`},
 		{&q.putEntry, write, `INSERT INTO entry (` + entryColumns + `, document) VALUES (` + marks(23) + `)

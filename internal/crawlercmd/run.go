@@ -22,7 +22,7 @@ type runCommand struct {
 	nodeFlags
 	operator
 	Seeds   string `placeholder:"FILE" help:"Addresses to begin with, one a line; # begins a comment."`
-	Workers int    `default:"64" placeholder:"N" help:"Sites visited at a time; 64 unless set."`
+	Workers int    `default:"256" placeholder:"N" help:"Sites visited at a time; 256 unless set. Most of them wait for their gaps."`
 	Ports   []int  `placeholder:"PORT" help:"Ports besides 443 that may be visited."`
 }
 

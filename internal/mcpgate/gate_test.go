@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
@@ -202,7 +203,7 @@ func TestRule_FO10_Preflight(t *testing.T) {
 }
 
 // FO-18 and the deviations S1 to S4 and S8 of the SDK: what is refused runs nothing.
-func TestRefusals(t *testing.T) {
+func TestRule_FO18_RefusedMeansNotRun(t *testing.T) {
 	both, modernOnly := &Options{}, &Options{ModernOnly: true}
 	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 	old := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{}}}`
@@ -387,5 +388,100 @@ func TestRule_FO01_ExactCase(t *testing.T) {
 	body := strings.Replace(call("plan"), `"name":"plan"`, `"name":"plan","Name":"other"`, 1)
 	if res := send(t, g, "POST", body, modernCall...); res.StatusCode != 200 || *runs != 1 {
 		t.Errorf("status %d, %d runs", res.StatusCode, *runs)
+	}
+}
+
+// FO-17: both types are wanted, in any order and form.
+func TestRule_FO17_AcceptForms(t *testing.T) {
+	g, _ := newGate(t, nil)
+	for accept, want := range map[string]int{
+		"text/event-stream;q=0.5, application/json": 200,
+		"*/*": 200, "application/*, text/*": 200, "Application/JSON, TEXT/event-stream; charset=utf-8": 200,
+		"application/json|text/event-stream": 200, // two lines
+		"application/json":                   400, "text/html": 400,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "https://apps.example.com/mcp", strings.NewReader(call("plan")))
+		r.Header.Set("Content-Type", "application/json")
+		for line := range strings.SplitSeq(accept, "|") {
+			r.Header.Add("Accept", line)
+		}
+		for _, line := range modernCall {
+			name, value, _ := strings.Cut(line, ": ")
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		g.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("Accept %s: status %d, want %d", accept, w.Code, want)
+		}
+	}
+}
+
+// FO-25, mcp P9: a client that goes away cancels its call.
+func TestRule_FO25_DisconnectCancels(t *testing.T) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "com.example/slow", Version: "1.0.0"}, nil)
+	began, ended := make(chan struct{}), make(chan error, 1)
+	mcp.AddTool(s, &mcp.Tool{Name: "plan", Description: "Take long."}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		close(began)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil, nil, ctx.Err()
+	})
+	g, err := New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(g)
+	defer srv.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, _ := http.NewRequestWithContext(ctx, "POST", srv.URL, strings.NewReader(call("plan")))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "*/*")
+	for _, line := range modernCall {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if res, err := srv.Client().Do(r); err == nil {
+			res.Body.Close()
+		}
+	}()
+	<-began
+	cancel()
+	<-done
+	if err := <-ended; err == nil {
+		t.Error("the call was not cancelled")
+	}
+}
+
+// A tool may take longer than the server gives one request.
+func TestSlowToolOutlivesTheWriteTime(t *testing.T) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "com.example/slow", Version: "1.0.0"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "plan", Description: "Take long."}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
+	})
+	g, err := New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(g)
+	srv.Config.ReadTimeout, srv.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	srv.Start()
+	defer srv.Close()
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	cs, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: srv.URL, HTTPClient: srv.Client(), MaxRetries: -1}, &mcp.ClientSessionOptions{ProtocolVersion: Modern})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cs.Close()
+	if res, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "plan", Arguments: map[string]any{}}); err != nil || res.IsError {
+		t.Errorf("%+v, %v", res, err)
 	}
 }

@@ -1,0 +1,161 @@
+package publishercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/internal/weburl"
+	"github.com/openbot-build/openbot-go/publisher/check"
+)
+
+type checkCommand struct {
+	Target    string `arg:"" optional:"" placeholder:"TARGET" help:"A file (- reads standard input), or the address of a domain, app page, catalog or card."`
+	Config    string `placeholder:"FILE" help:"Check a configuration file instead."`
+	ConnectTo string `name:"connect-to" placeholder:"HOST:443:ADDR:PORT" help:"Reach HOST at ADDR:PORT, for an app that is not deployed yet. All other names are reached as usual."`
+	CA        string `name:"ca" placeholder:"FILE" help:"Certificate authority in PEM that signed HOST's certificate. It counts for HOST only."`
+	JSON      bool   `name:"json" help:"Print the report as JSON."`
+}
+
+// Help is the manual's page on check.
+func (*checkCommand) Help() string {
+	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. An address is read as a host reads it: the documents behind it, their headers, what a conditional request gets, and whether a crawler can confirm the publisher.
+
+A fault breaks a rule and makes the exit status 1. Advice does not.
+
+  publisher check card.json
+  publisher check apps.example.com
+  publisher check https://apps.example.com/apps/calendar
+  publisher check https://apps.example.com/ --connect-to apps.example.com:443:127.0.0.1:8443 --ca ca.pem`
+}
+
+// maxDocument is what a host reads of a document (D12).
+const maxDocument = 1 << 20
+
+func (c *checkCommand) run(ctx context.Context, env *Env) error {
+	if c.Target != "" && c.Config == env.Getenv(envName("config")) {
+		c.Config = "" // the command line wins
+	}
+	if (c.Target == "") == (c.Config == "") {
+		return badCallf("check takes one thing: a file, an address, or --config FILE")
+	}
+	if c.ConnectTo == "" && c.CA != "" {
+		return badCallf("--ca needs --connect-to: it counts for that one name only")
+	}
+	var rep *check.Report
+	var err error
+	switch name, isFile := c.file(); {
+	case c.Config != "", isFile && isConfigName(name):
+		rep, err = checkConfig(name)
+	case isFile:
+		rep, err = checkFile(name, env)
+	default:
+		rep, err = c.checkAddress(ctx, env)
+	}
+	if err != nil {
+		return err
+	}
+	if err := printReport(env.Stdout, rep, c.JSON); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	if rep.Count(check.Fault) > 0 {
+		return errFaults
+	}
+	return nil
+}
+
+// file tells whether the target is a file, by form first: a typing error in a
+// file's name must not become a lookup.
+func (c *checkCommand) file() (name string, ok bool) {
+	t := c.Target
+	switch {
+	case c.Config != "":
+		return c.Config, true
+	case t == "-":
+		return t, true
+	case strings.Contains(t, "://"):
+		return "", false
+	case slices.Contains([]string{".json", ".yaml", ".yml"}, strings.ToLower(filepath.Ext(t))), strings.ContainsAny(t, `/\`):
+		return t, true
+	}
+	_, err := os.Stat(t)
+	return t, err == nil
+}
+
+func isConfigName(name string) bool {
+	ext := strings.ToLower(filepath.Ext(name))
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// checkFile judges a catalog or a card by its members.
+func checkFile(name string, env *Env) (*check.Report, error) {
+	var data []byte
+	var err error
+	if name == "-" {
+		name = "standard input"
+		data, err = readAll(env.Stdin, name, maxDocument)
+	} else {
+		data, err = readLimited(name, maxDocument)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rep := &check.Report{Target: name}
+	check.Document(rep, name, data)
+	return rep, nil
+}
+
+func (c *checkCommand) checkAddress(ctx context.Context, env *Env) (*check.Report, error) {
+	client, err := c.client(env)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	return check.Address(ctx, client, c.Target)
+}
+
+// checkConfig judges a configuration by making a publisher of it.
+func checkConfig(name string) (*check.Report, error) {
+	rep := &check.Report{Target: name}
+	s := rep.Section("configuration", name)
+	config, err := readConfig(name)
+	var list faultList
+	switch {
+	case errors.As(err, &list):
+		list.addTo(s)
+		return rep, nil
+	case err != nil:
+		return nil, err
+	}
+	pub, err := config.publish(nil)
+	if errors.As(err, &list) {
+		list.addTo(s)
+		return rep, nil
+	} else if err != nil {
+		return nil, err
+	}
+	s.Facts = append(s.Facts, count(len(config.settings.Apps), "app", "apps")+" at "+config.settings.Origin)
+	origin, err := weburl.Parse(config.settings.Origin)
+	if err != nil {
+		return nil, err // cannot happen: publish has read it
+	}
+	for _, f := range pub.Files() {
+		if f.Header.Get("Content-Type") == card.MediaType || f.Path == catalog.WellKnownPath {
+			check.Document(rep, origin.Origin()+f.Path, f.Body)
+		}
+	}
+	for _, i := range config.settings.servedHere() {
+		if config.settings.Apps[i].Builtin != "" {
+			f := config.fault(fmt.Sprintf("apps[%d].builtin", i), "a built-in server is for tries: set endpoint when the app has a server of its own")
+			f.Level = check.Advice
+			faultList{f}.addTo(s)
+		}
+	}
+	return rep, nil
+}

@@ -1,0 +1,163 @@
+package publishercmd
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/openbot-build/openbot-go/internal/weburl"
+	"github.com/openbot-build/openbot-go/publisher"
+)
+
+// hostSnippets are the settings that make static hosts serve the files as the
+// publisher would: exact media types, CORS, preflights, and real 404s.
+func hostSnippets(origin string, site, pictures []publisher.File) ([]outFile, error) {
+	u, err := weburl.Parse(origin)
+	if err != nil {
+		return nil, err
+	}
+	rules := append(slices.Clone(site), assetRules(pictures)...)
+	for _, f := range rules {
+		for _, v := range f.Header {
+			if strings.ContainsAny(f.Path+strings.Join(v, ""), "$\\\n{}") {
+				return nil, fmt.Errorf("%s: a character of its address or headers cannot be written in server settings: one of $ \\ { }", f.Path)
+			}
+		}
+	}
+	return []outFile{
+		{"_headers", headersFile(rules)},
+		{"nginx.conf", nginxFile(u, rules, pictureTypes(pictures))},
+		{"Caddyfile", caddyFile(u, rules)},
+	}, nil
+}
+
+// assetRules is one rule for each folder of pictures: their types are told by
+// their names.
+func assetRules(pictures []publisher.File) []publisher.File {
+	var out []publisher.File
+	for _, p := range pictures {
+		dir := p.Path[:strings.LastIndex(p.Path, "/")+1] + "*"
+		if !slices.ContainsFunc(out, func(f publisher.File) bool { return f.Path == dir }) {
+			h := p.Header.Clone()
+			h.Del("Content-Type")
+			out = append(out, publisher.File{Path: dir, Header: h})
+		}
+	}
+	return out
+}
+
+// hostHeaders are the headers to set; the others are the host's own business.
+func hostHeaders(h http.Header) []string {
+	names := slices.Sorted(maps.Keys(h))
+	return slices.DeleteFunc(names, func(n string) bool {
+		switch n {
+		case "Content-Length", "Accept-Ranges", "Etag", "Last-Modified", "Content-Type":
+			return true
+		}
+		return false
+	})
+}
+
+// headersFile is understood by Netlify, Cloudflare Pages and others.
+func headersFile(rules []publisher.File) []byte {
+	var b strings.Builder
+	b.WriteString("# Written by publisher build.\n")
+	for _, f := range rules {
+		fmt.Fprintf(&b, "\n%s\n", f.Path)
+		if t := f.Header.Get("Content-Type"); t != "" {
+			fmt.Fprintf(&b, "  Content-Type: %s\n", t)
+		}
+		for _, name := range hostHeaders(f.Header) {
+			fmt.Fprintf(&b, "  %s: %s\n", name, f.Header.Get(name))
+		}
+	}
+	return []byte(b.String())
+}
+
+// pictureTypes gives nginx's word for each type of picture: type and extensions.
+func pictureTypes(pictures []publisher.File) string {
+	var types []string
+	for _, p := range pictures {
+		types = append(types, p.Header.Get("Content-Type")+" "+strings.TrimPrefix(path.Ext(p.Path), ".")+";")
+	}
+	slices.Sort(types)
+	return strings.Join(slices.Compact(types), " ")
+}
+
+func nginxFile(u weburl.URL, rules []publisher.File, pictureTypes string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Written by publisher build. Include it in the server block of %s,
+# which has its own listen, server_name, certificate and a root that is this
+# folder. nginx makes ETags from a file's time and size: keep the times when you
+# copy the files to several machines (rsync -t).
+`, u.Origin())
+	for _, f := range rules {
+		if dir, isDir := strings.CutSuffix(f.Path, "*"); isDir {
+			fmt.Fprintf(&b, "\nlocation %s {\n    types { %s }\n", dir, pictureTypes)
+		} else {
+			fmt.Fprintf(&b, "\nlocation = %s {\n", f.Path)
+		}
+		if t := f.Header.Get("Content-Type"); t != "" {
+			fmt.Fprintf(&b, "    types { }\n    default_type \"%s\";\n", t)
+		}
+		for _, name := range hostHeaders(f.Header) {
+			fmt.Fprintf(&b, "    add_header %s \"%s\" always;\n", name, strings.ReplaceAll(f.Header.Get(name), `"`, `\"`))
+		}
+		b.WriteString("    if ($request_method = OPTIONS) { return 204; }\n")
+		if name, err := fileName(f); err == nil && "/"+name != f.Path && !strings.HasSuffix(f.Path, "*") {
+			fmt.Fprintf(&b, "    try_files /%s =404;\n", name)
+		}
+		b.WriteString("}\n")
+	}
+	b.WriteString(`
+location = /404.html { internal; }
+location ^~ /.well-known/acme-challenge/ { }
+location ^~ /.well-known/ { return 404; }
+`)
+	return []byte(b.String())
+}
+
+func caddyFile(u weburl.URL, rules []publisher.File) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Written by publisher build. Set root to this folder.\n%s {\n\troot * .\n", u.Authority())
+	var paths []string
+	for i, f := range rules {
+		paths = append(paths, f.Path)
+		fmt.Fprintf(&b, "\n\t@doc%d path %s\n\theader @doc%d {\n", i, f.Path, i)
+		if t := f.Header.Get("Content-Type"); t != "" {
+			fmt.Fprintf(&b, "\t\tContent-Type \"%s\"\n", t)
+		}
+		for _, name := range hostHeaders(f.Header) {
+			fmt.Fprintf(&b, "\t\t%s `%s`\n", name, f.Header.Get(name))
+		}
+		b.WriteString("\t}\n")
+	}
+	fmt.Fprintf(&b, `
+	@preflight {
+		method OPTIONS
+		path %s
+	}
+	respond @preflight 204
+
+	@write not method GET HEAD OPTIONS
+	header @write Allow "GET, HEAD, OPTIONS"
+	respond @write 405
+
+	@unknown {
+		path /.well-known/*
+		not path %s
+	}
+	respond @unknown 404
+
+	try_files {path} {path}.html
+	file_server {
+		index index.html
+		hide _headers nginx.conf Caddyfile %s
+	}
+}
+`, strings.Join(paths, " "), strings.Join(slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !strings.HasPrefix(p, "/.well-known/") }), " "), manifestName)
+	return []byte(b.String())
+}

@@ -1,0 +1,76 @@
+package publishercmd
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"text/template"
+
+	"github.com/openbot-build/openbot-go/internal/weburl"
+)
+
+type initCommand struct {
+	Out    string `default:"publisher.yaml" placeholder:"FILE" help:"File to write, publisher.yaml unless set; - is standard output."`
+	Origin string `default:"https://apps.example.com" placeholder:"URL" help:"Public origin of the apps, https://apps.example.com unless set."`
+	Force  bool   `help:"Write over a file that exists."`
+}
+
+// Help is the manual's page on init.
+func (*initCommand) Help() string {
+	return `The file works as it is: publisher check finds no fault in it and publisher serve runs it on loopback, with a built-in server that echoes. Every member that can be set is in it, with a comment.`
+}
+
+//go:embed publisher.yaml.tmpl
+var configTemplate string
+
+func (c *initCommand) run(_ context.Context, env *Env) error {
+	u, err := weburl.Parse(c.Origin)
+	if err != nil {
+		return badCallf("--origin %s: %v", c.Origin, err)
+	}
+	if u.Target() != "/" {
+		return badCallf("--origin %s: an origin ends after the host", c.Origin)
+	}
+	t, err := template.New("config").Parse(configTemplate)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, map[string]string{"Origin": u.Origin(), "Host": u.Host(), "Namespace": reversed(u.Host())}); err != nil {
+		return err
+	}
+	if c.Out == "-" {
+		_, err := env.Stdout.Write(out.Bytes())
+		return err
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if c.Force {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(c.Out, flags, 0o644) //nolint:gosec // nothing in it is secret
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("write configuration: %s exists; use --force to write over it", c.Out)
+	}
+	if err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	_, err = f.Write(out.Bytes())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	fmt.Fprintf(env.Stdout, "wrote %[1]s\n\nnext:\n  publisher check --config %[1]s\n  publisher serve --config %[1]s\n", c.Out)
+	return nil
+}
+
+// reversed is a host name as a namespace: apps.example.com gives com.example.
+func reversed(host string) string {
+	var labels []string
+	for part := range bytes.SplitSeq([]byte(host), []byte(".")) {
+		labels = append([]string{string(part)}, labels...)
+	}
+	return labels[0] + "." + labels[1] // a public name has two labels at least
+}

@@ -1,0 +1,332 @@
+package publishercmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/internal/weburl"
+	"github.com/openbot-build/openbot-go/publisher"
+)
+
+// publication is a publisher made from a configuration file.
+type publication struct {
+	*publisher.Publisher
+	config *publisher.Config
+	apps   []int // index in the file of each config.Apps
+}
+
+// publish turns the file into a publisher. The error is a faultList with every
+// fault found, each at its line.
+func (c *configFile) publish(log *slog.Logger) (*publication, error) {
+	s := &c.settings
+	p := &publication{config: &publisher.Config{
+		Origin: s.Origin, NoARD: s.ARD != nil && !*s.ARD, CacheControl: s.CacheControl, Lang: s.Lang, Log: log,
+	}}
+	if h := s.Publisher; h != nil {
+		p.config.Host = &catalog.Host{DisplayName: h.Name, Identifier: h.Identifier, DocumentationURL: h.Documentation, LogoURL: h.Logo}
+	}
+	var faults faultList
+	var hostedAt []int
+	for i := range s.Apps {
+		a := &s.Apps[i]
+		if a.Hosted != nil {
+			if extra := a.beside(); extra != "" {
+				faults = append(faults, c.fault(fmt.Sprintf("apps[%d].%s", i, extra), "has no effect on an app whose card somebody else hosts: remove it, or remove hosted"))
+			}
+			p.config.Hosted = append(p.config.Hosted, publisher.HostedCard{CardURL: a.Hosted.Card, DisplayName: a.Hosted.Title, Identifier: a.Hosted.Identifier})
+			hostedAt = append(hostedAt, i)
+			continue
+		}
+		app, bad := c.app(i)
+		faults = append(faults, bad...)
+		p.config.Apps = append(p.config.Apps, app)
+		p.apps = append(p.apps, i)
+	}
+	pub, err := publisher.New(p.config)
+	p.Publisher = pub
+	faults = append(faults, c.translate(err, p.apps, hostedAt)...)
+	if len(faults) > 0 {
+		slices.SortStableFunc(faults, func(a, b fault) int { return a.line - b.line })
+		return nil, faults
+	}
+	return p, nil
+}
+
+// beside names a member that an app with a hosted card must not have.
+func (a *appConfig) beside() string {
+	switch {
+	case a.Slug != "":
+		return "slug"
+	case a.Name != "":
+		return "name"
+	case a.Endpoint != "":
+		return "endpoint"
+	case a.Builtin != "":
+		return "builtin"
+	case a.Card != "":
+		return "card"
+	case a.Identifier != "":
+		return "identifier"
+	}
+	return ""
+}
+
+// app makes one app of the configuration.
+func (c *configFile) app(i int) (app publisher.App, faults faultList) {
+	a := &c.settings.Apps[i]
+	at := func(member, format string, args ...any) {
+		faults = append(faults, c.fault(fmt.Sprintf("apps[%d].%s", i, member), fmt.Sprintf(format, args...)))
+	}
+	app = publisher.App{
+		Slug: a.Slug, Identifier: a.Identifier, MCPURL: a.Endpoint, CardURL: a.CardURL, PageURL: a.PageURL, CatalogURL: a.CatalogURL,
+		AllowedOrigins: a.AllowedOrigins, ModernOnly: a.ModernOnly, NoIndex: a.NoIndex, CacheControl: a.CacheControl, ETag: a.ETag, Lang: a.Lang,
+	}
+	if a.LastModified != "" {
+		t, err := parseTime(a.LastModified)
+		if err != nil {
+			at("last_modified", "%v", err)
+		}
+		app.LastModified = t
+	}
+	if a.Assets != "" {
+		dir := c.path(a.Assets)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			at("assets", "%s is no folder", dir)
+		}
+		app.Assets = assetsIn(dir)
+	}
+	if a.Builtin != "" {
+		make, ok := builtins[a.Builtin]
+		if !ok {
+			at("builtin", "%q is no built-in server: there is echo", a.Builtin)
+		} else {
+			app.Server = make(a.Name, string(a.Version))
+		}
+	}
+	if a.Card != "" {
+		c.cardFile(a, &app, at)
+		return app, faults
+	}
+	var err error
+	if app.Card, err = a.card(c.settings.Origin); err != nil {
+		at("examples", "%v", err)
+	}
+	if len(a.Settings) > 0 {
+		if a.Endpoint == "" && app.Server == nil {
+			at("settings", "need an endpoint to be sent to")
+		} else {
+			app.Card.Remotes = []card.Remote{a.remote(c.settings.Origin)}
+		}
+	}
+	return app, faults
+}
+
+// cardFile takes the whole card from a file.
+func (c *configFile) cardFile(a *appConfig, app *publisher.App, at func(member, format string, args ...any)) {
+	for member, set := range map[string]bool{
+		"name": a.Name != "", "title": a.Title != "", "version": a.Version != "", "description": a.Description != "", "website": a.Website != "",
+		"repository": a.Repository != nil, "icons": a.Icons != nil, "examples": a.Examples != nil, "settings": a.Settings != nil,
+	} {
+		if set {
+			at(member, "stands in the card file already: remove it here or there")
+		}
+	}
+	name := c.path(a.Card)
+	data, err := readLimited(name, maxDocument)
+	if err != nil {
+		at("card", "%v", err)
+		return
+	}
+	parsed, err := card.Parse(data)
+	var list card.Errors
+	switch {
+	case errors.As(err, &list):
+		for _, e := range list {
+			at("card", "%s: %v", a.Card, e)
+		}
+	case err != nil:
+		at("card", "%s: %v", a.Card, err)
+	default:
+		app.Card = *parsed
+	}
+}
+
+// card makes the card of the file's own members.
+func (a *appConfig) card(origin string) (card.Card, error) {
+	out := card.Card{Name: a.Name, Title: a.Title, Version: string(a.Version), Description: a.Description, WebsiteURL: a.Website}
+	if r := a.Repository; r != nil {
+		out.Repository = &card.Repository{URL: r.URL, Source: r.Source, Subfolder: r.Subfolder, ID: r.ID}
+	}
+	for _, i := range a.Icons {
+		out.Icons = append(out.Icons, card.Icon{Src: a.picture(origin, i.Src), MimeType: i.Type, Sizes: i.Sizes, Theme: i.Theme})
+	}
+	if len(a.Examples) == 0 {
+		return out, nil
+	}
+	block := card.Presentation{Version: "1"}
+	for _, e := range a.Examples {
+		x := card.Example{ID: e.ID, Title: e.Title, Prompt: e.Prompt, Description: e.Description}
+		if p := e.Preview; p != nil {
+			x.Preview = &card.Preview{Src: a.picture(origin, p.Src), Alt: p.Alt, Width: p.Width, Height: p.Height, MimeType: p.Type}
+		}
+		block.Examples = append(block.Examples, x)
+	}
+	raw, err := json.Marshal(block)
+	if err != nil {
+		return out, err
+	}
+	out.Meta = map[string]json.RawMessage{card.PresentationKey: raw}
+	return out, nil
+}
+
+// picture resolves the address of a picture: "assets/icon.png" is a file of
+// the app's assets folder.
+func (a *appConfig) picture(origin, src string) string {
+	if !strings.HasPrefix(src, "assets/") {
+		return src
+	}
+	base, err := weburl.Parse(origin)
+	if err != nil {
+		return src // the origin's own fault is reported
+	}
+	u, err := base.Resolve("/apps/" + a.Slug + "/" + src)
+	if err != nil {
+		return src
+	}
+	return u.String()
+}
+
+// remote is the endpoint with the settings that it asks for.
+func (a *appConfig) remote(origin string) card.Remote {
+	url := a.Endpoint
+	if base, err := weburl.Parse(origin); err == nil {
+		if url == "" {
+			url = "/mcp/" + a.Slug
+		}
+		if u, err := base.Resolve(url); err == nil {
+			url = u.String()
+		}
+	}
+	r := card.Remote{Type: "streamable-http", URL: url, Versions: []string{card.ProtocolVersion}}
+	for _, s := range a.Settings {
+		r.Headers = append(r.Headers, card.Header{Name: s.Header, Input: card.Input{
+			Description: s.Description, IsRequired: s.Required, IsSecret: s.Secret, Default: s.Default, Choices: s.Choices,
+		}})
+	}
+	return r
+}
+
+// path is a path of the file, relative to the file.
+func (c *configFile) path(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(c.dir, p)
+}
+
+// assetsIn serves a folder without following links out of it.
+func assetsIn(dir string) fs.FS { return lazyRoot(dir) }
+
+// lazyRoot opens the folder when a file of it is asked for: making a publisher
+// opens nothing.
+type lazyRoot string
+
+func (dir lazyRoot) Open(name string) (fs.File, error) {
+	root, err := os.OpenRoot(string(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Open(filepath.FromSlash(name))
+}
+
+var fieldForm = regexp.MustCompile(`^(Apps|Hosted)\[(\d+)\](?:\.(\w+))?$`)
+
+// members are the names in the file of fields of publisher.Config.
+var members = map[string]string{
+	"Origin": "origin", "Host": "publisher", "Lang": "lang", "CacheControl": "cache_control", "Apps": "apps",
+	"Slug": "slug", "Identifier": "identifier", "CardURL": "card_url", "PageURL": "page_url", "CatalogURL": "catalog_url", "MCPURL": "endpoint",
+	"AllowedOrigins": "allowed_origins", "ETag": "etag", "Card": "",
+}
+
+// translate gives the faults of publisher.New in the words of the file.
+func (c *configFile) translate(err error, apps, hostedAt []int) faultList {
+	if err == nil {
+		return nil
+	}
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return faultList{c.fault("", err.Error())}
+	}
+	var out faultList
+	for _, e := range list.Unwrap() {
+		var f *publisher.Error
+		if !errors.As(e, &f) {
+			out = append(out, c.fault("", e.Error()))
+			continue
+		}
+		path, message := members[f.Field], f.Err.Error()
+		if m := fieldForm.FindStringSubmatch(f.Field); m != nil {
+			n, _ := strconv.Atoi(m[2]) // digits by the form
+			switch {
+			case m[1] == "Hosted" && n < len(hostedAt):
+				path = fmt.Sprintf("apps[%d].hosted%s", hostedAt[n], map[string]string{"CardURL": ".card", "DisplayName": ".title", "Identifier": ".identifier"}[m[3]])
+			case n < len(apps):
+				path = fmt.Sprintf("apps[%d]", apps[n])
+				if member := members[m[3]]; member != "" {
+					path += "." + member
+				}
+				var at *card.Error
+				if errors.As(f.Err, &at) {
+					path, message = c.cardMember(apps[n], path, at)
+				}
+			}
+		}
+		out = append(out, c.fault(path, message))
+	}
+	return out
+}
+
+// cardMember finds the member of the file that a card's pointer speaks of.
+func (c *configFile) cardMember(app int, path string, e *card.Error) (string, string) {
+	if c.settings.Apps[app].Card != "" {
+		return path + ".card", c.settings.Apps[app].Card + ": " + e.Error()
+	}
+	steps := strings.Split(strings.TrimPrefix(e.Pointer, "/"), "/")
+	if len(steps) >= 2 && steps[0] == "_meta" {
+		steps = steps[2:]
+	}
+	if len(steps) >= 1 && steps[0] == "remotes" {
+		switch {
+		case len(steps) >= 4 && steps[2] == "headers":
+			steps = append([]string{"settings"}, steps[3:]...)
+		default:
+			steps = []string{"endpoint"}
+		}
+	}
+	rename := map[string]string{"websiteUrl": "website", "mimeType": "type", "isRequired": "required", "isSecret": "secret"}
+	for _, s := range steps {
+		if _, err := strconv.Atoi(s); err == nil {
+			path += "[" + s + "]"
+			continue
+		}
+		if r, ok := rename[s]; ok {
+			s = r
+		}
+		if s != "" {
+			path += "." + s
+		}
+	}
+	return path, e.Message
+}

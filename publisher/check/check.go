@@ -1,0 +1,226 @@
+// Package check reads what a publisher published as a host and a crawler read
+// it, and tells what is wrong, where, and what to do about it. It runs no tool
+// and asks no MCP endpoint.
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/internal/strictjson"
+)
+
+// Report is what a check found, in the order it was met.
+type Report struct {
+	Target   string     `json:"target"`
+	Sections []*Section `json:"sections"`
+}
+
+// Section is one thing that was looked at.
+type Section struct {
+	Kind     string    `json:"kind"` // catalog, card, page, app, file, address; callers add their own
+	Name     string    `json:"name"` // address, file or title
+	Facts    []string  `json:"facts,omitempty"`
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Level tells a broken rule from a hint.
+type Level string
+
+// The levels of a Finding.
+const (
+	Fault  Level = "fault"  // breaks a rule of the protocol or of a standard behind it
+	Advice Level = "advice" // works, and could be better
+)
+
+// Finding is one thing to know.
+type Finding struct {
+	Level   Level  `json:"level"`
+	Where   string `json:"where,omitempty"`   // file and line, when the section does not say it
+	Pointer string `json:"pointer,omitempty"` // JSON Pointer into the document
+	Message string `json:"message"`
+}
+
+// String is where, pointer and message, as far as there are any.
+func (f Finding) String() string {
+	var parts []string
+	for _, s := range []string{f.Where, f.Pointer, f.Message} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Count gives the number of findings of a level.
+func (r *Report) Count(level Level) int {
+	n := 0
+	for _, s := range r.Sections {
+		for _, f := range s.Findings {
+			if f.Level == level {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Section begins a new section.
+func (r *Report) Section(kind, name string) *Section {
+	s := &Section{Kind: kind, Name: name}
+	r.Sections = append(r.Sections, s)
+	return s
+}
+
+func (s *Section) fact(format string, args ...any) {
+	s.Facts = append(s.Facts, fmt.Sprintf(format, args...))
+}
+
+func (s *Section) fault(pointer, format string, args ...any) {
+	s.Findings = append(s.Findings, Finding{Level: Fault, Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+func (s *Section) advise(pointer, format string, args ...any) {
+	s.Findings = append(s.Findings, Finding{Level: Advice, Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+// faultErr adds every fault that err joins. The documents' errors all read
+// "pointer: message".
+func (s *Section) faultErr(err error) {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range list.Unwrap() {
+			s.faultErr(e)
+		}
+		return
+	}
+	msg := err.Error()
+	if strings.HasPrefix(msg, "/") {
+		if pointer, rest, ok := strings.Cut(msg, ": "); ok {
+			s.fault(pointer, "%s", rest)
+			return
+		}
+	}
+	s.fault("", "%s", msg)
+}
+
+// Document judges the bytes of a catalog or a card, told apart by their members
+// (documents R3), and adds a section to the report. name is for the section; an
+// https address resolves relative addresses in a catalog.
+//
+// The caller limits the size of data.
+func Document(r *Report, name string, data []byte) {
+	s := r.Section("file", name)
+	switch shapeOf(data) {
+	case "catalog":
+		s.Kind = "catalog"
+		judgeCatalog(s, data, name)
+	case "card":
+		s.Kind = "card"
+		judgeCard(s, data)
+	default:
+		if _, err := strictjson.Parse(data); err != nil {
+			s.faultErr(err)
+		} else {
+			s.fault("", "neither a catalog (members specVersion and entries) nor a card (members $schema, name and remotes)")
+		}
+	}
+}
+
+// shapeOf tells a catalog from a card by the members (documents R3).
+func shapeOf(data []byte) string {
+	doc, err := strictjson.Parse(data)
+	if err != nil {
+		return ""
+	}
+	has := map[string]bool{}
+	for name := range doc.Root().Members() {
+		has[string(name)] = true
+	}
+	switch {
+	case has["$schema"], has["name"], has["remotes"], has["serverInfo"]:
+		return "card"
+	case has["entries"], has["specVersion"]:
+		return "catalog"
+	}
+	return ""
+}
+
+// judgeCard finds every fault of a card and what its publisher should know.
+func judgeCard(s *Section, data []byte) {
+	c, err := card.Parse(data)
+	if err != nil {
+		s.faultErr(err)
+		var partial card.Card // what can be read shows the faults of its examples too
+		if strictjson.Unmarshal(data, &partial) == nil {
+			if _, err := partial.Presentation(); err != nil {
+				s.faultErr(err)
+			}
+		}
+		return
+	}
+	s.fact("%s %s, %s", c.Name, c.Version, orNone(c.Title, "without a title"))
+	if _, probe, err := c.Usable(); err != nil {
+		s.faultErr(err)
+		if probe != nil {
+			s.advise("/remotes", "a remote that declares no versions is only tried on a user's word: add supportedProtocolVersions")
+		}
+	}
+	if _, err := c.Presentation(); err != nil {
+		s.faultErr(err)
+	}
+	for _, w := range c.Warnings {
+		s.advise("", "%s", w)
+	}
+	for _, f := range card.Findings(c) {
+		s.advise(f.Pointer, "%s", f.Message)
+	}
+}
+
+// judgeCatalog finds every fault of a catalog. base is its address, or anything
+// else for a file.
+func judgeCatalog(s *Section, data []byte, base string) {
+	if !strings.HasPrefix(base, "https://") {
+		base = "https://catalog.example" + catalog.WellKnownPath
+	}
+	c, err := catalog.Parse(data, base)
+	if err != nil {
+		s.faultErr(err)
+		return
+	}
+	skipped := map[string]bool{}
+	for _, e := range c.Skipped {
+		pointer := fmt.Sprintf("/entries/%d", e.Index)
+		skipped[pointer] = true
+		if e.Reason == "inline_card" || e.Reason == "inline_catalog" {
+			s.advise(pointer, "%s", e.Detail)
+		} else {
+			s.fault(pointer, "%s", e.Detail)
+		}
+	}
+	n := 0
+	for e := range c.Cards() {
+		n++
+		s.fact("lists %s", e.URL)
+	}
+	if n == 0 {
+		s.advise("/entries", "valid catalog, no MCP App listed")
+	}
+	found, err := catalog.Check(data, base)
+	if err != nil {
+		s.faultErr(err)
+	}
+	for _, f := range found {
+		if entry := strings.Join(strings.SplitN(f.Pointer, "/", 4)[:min(3, strings.Count(f.Pointer, "/")+1)], "/"); !skipped[entry] {
+			s.advise(f.Pointer, "%s", f.Message)
+		}
+	}
+}
+
+func orNone(s, none string) string {
+	if s == "" {
+		return none
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,60 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/openbot-build/openbot-go/internal/webtest"
+	"github.com/openbot-build/openbot-go/publisher"
+)
+
+// What a host could not use is a fault at start (OB-5, OB-53).
+func TestServersAreLookedAt(t *testing.T) {
+	runs := 0
+	s := newServer(&runs)
+	tool := func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, errors.New("no") }
+	schema := map[string]any{"type": "object"}
+	s.AddTool(&mcp.Tool{Name: "silent", InputSchema: schema}, tool)
+	s.AddPrompt(&mcp.Prompt{Name: "mute"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		return nil, errors.New("no")
+	})
+	read := func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		return nil, errors.New("no")
+	}
+	s.AddResource(&mcp.Resource{URI: "note://日程", Name: "n"}, read)
+	s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "note://日/{x}", Name: "t"}, read)
+	cfg := twoApps()
+	cfg.Apps[1].Server = s
+	_, err := publisher.New(cfg)
+	for _, want := range []string{`tool "silent": has no description`, `prompt "mute"`, `resource "note://日程"`, `resource template "note://日/{x}"`} {
+		if err == nil || !strings.Contains(err.Error(), "Apps[1].Server: "+want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+	if runs != 0 {
+		t.Errorf("looking ran something %d times", runs)
+	}
+}
+
+// A server that keeps its lists from strangers is published all the same.
+func TestServersMayKeepTheirLists(t *testing.T) {
+	s := newServer(new(int))
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if strings.HasSuffix(method, "/list") {
+				return nil, errors.New("sign in first")
+			}
+			return next(ctx, method, r)
+		}
+	})
+	cfg := twoApps()
+	cfg.Apps[1].Server = s
+	mustNew(t, cfg)
+}
+
+// The documents as a script tells them.
+func TestWebScripts(t *testing.T) { webtest.Run(t, mustNew(t, twoApps()), "testdata/*.txt") }
