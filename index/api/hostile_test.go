@@ -22,7 +22,13 @@ var hostile = []string{
 }
 
 // OB-90: results are untrusted text: no HTML, nothing that runs or hides.
-func TestRule_IX42_ResultsAreText(t *testing.T) {
+func TestRule_IX42_ResultsAreText(t *testing.T) { resultsAreText(t) }
+
+// What a document says is data: no markup of it is run, no address in it asked.
+func TestRule_DocumentsR10_DocumentsAreData(t *testing.T) { resultsAreText(t) }
+
+func resultsAreText(t *testing.T) {
+	t.Helper()
 	m := newMemory()
 	for i, text := range hostile {
 		e := entryFor(t, "https://h"+string(rune('a'+i))+".example.com/card", "T "+text, "D "+text, func(e *index.Entry, c *card.Card) {

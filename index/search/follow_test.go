@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -269,4 +271,33 @@ func TestRule_IX9_DeleteAndReturn(t *testing.T) {
 			t.Error("not back")
 		}
 	})
+}
+
+// IX-1: a store has no search. What it offers readers is entries, a snapshot
+// and the feed, and that is all that search is made from.
+func TestRule_IX1_SearchIsApartFromStorage(t *testing.T) {
+	store := reflect.TypeFor[index.Store]()
+	for m := range store.Methods() {
+		for in := range m.Type.Ins() {
+			if in == reflect.TypeFor[Query]() || strings.Contains(strings.ToLower(m.Name), "search") {
+				t.Errorf("index.Store.%s searches", m.Name)
+			}
+		}
+	}
+	source := reflect.TypeFor[Source]()
+	if !store.Implements(source) {
+		t.Error("a store cannot be followed")
+	}
+	f := newFeed()
+	f.put(t, app{URL: "https://a.example.com/c", Name: "com.example/calendar", Title: "Calendar"})
+	x := New(nil)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { _ = x.Follow(ctx, f) }()
+	for !x.Status().Loaded {
+		time.Sleep(time.Millisecond)
+	}
+	if page, err := x.Search(ctx, Query{Text: "calendar", Limit: 10}); err != nil || len(page.Hits) != 1 {
+		t.Errorf("made from the snapshot alone, search finds %v, %v", page, err)
+	}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/openbot-build/openbot-go/discovery"
+	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 // The demo's own assertions hold, from publishing to the search page.
@@ -56,6 +59,36 @@ func waitFor(t *testing.T, out *lockedBuffer, done <-chan error, text string) {
 		}
 	}
 	t.Fatalf("no %q within %v:\n%s", text, indexTimeout, out.String())
+}
+
+// An app is published, found by its domain, and called, and nothing that keeps
+// a list of apps runs anywhere.
+func TestRule_OB115_NoRegistryNeeded(t *testing.T) {
+	d := &demo{dir: t.TempDir(), out: &lockedBuffer{}}
+	if err := d.publish(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	n, err := publicnet.New(&publicnet.Options{UserAgent: "test", Below: d.net.below()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := n.Client()
+	defer client.CloseIdleConnections()
+	resolver, err := discovery.NewResolver(&discovery.Options{Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := resolver.Resolve(t.Context(), "apps.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Shape != discovery.Single || result.Candidates[0].Endpoint.URL != "https://apps.example.com/mcp/calendar" {
+		t.Fatalf("found %+v", result)
+	}
+	if err := d.checkCall(t.Context(), client); err != nil {
+		t.Error(err)
+	}
 }
 
 // In a real browser the search page finds an app, and the app's page shows

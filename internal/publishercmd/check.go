@@ -25,7 +25,7 @@ type checkCommand struct {
 
 // Help is the manual's page on check.
 func (*checkCommand) Help() string {
-	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. An address is read as a host reads it: the documents behind it, their headers, what a conditional request gets, and whether a crawler can confirm the publisher.
+	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. An address is read as a host reads it: the documents behind it, their headers, what a conditional request gets, and whether a crawler can confirm the publisher. Each app's endpoint is asked server/discover once, without settings or sign-in, and its name, version and supportedVersions are compared with the card. No tool is run.
 
 A fault breaks a rule and makes the exit status 1. Advice does not.
 

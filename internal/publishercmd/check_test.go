@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/internal/fakenet"
 	"github.com/openbot-build/openbot-go/publicnet"
@@ -25,6 +27,18 @@ func published(t *testing.T) *publisher.Publisher {
 	return p
 }
 
+// publish puts the published apps and their endpoints on net.
+func publish(t *testing.T, net *fakenet.Net) {
+	t.Helper()
+	net.Handle("apps.example.com", published(t))
+	endpoints := http.NewServeMux()
+	for path, name := range map[string]string{"/c": "com.example/calendar", "/n": "com.example/notes"} {
+		server := echoServer(name, "1.0.0")
+		endpoints.Handle(path, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	}
+	net.Handle("mcp.example.net", endpoints)
+}
+
 // runCheck runs `publisher check` with a network of its own.
 func runCheck(t *testing.T, below publicnet.Below, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
@@ -37,7 +51,7 @@ func runCheck(t *testing.T, below publicnet.Below, args ...string) (code int, st
 func TestCheckAddress(t *testing.T) {
 	net := fakenet.New()
 	defer net.Close()
-	net.Handle("apps.example.com", published(t))
+	publish(t, net)
 	for target, apps := range map[string]int{
 		"apps.example.com":                                     2,
 		"https://apps.example.com/apps/calendar":               1,
@@ -52,13 +66,16 @@ func TestCheckAddress(t *testing.T) {
 		if got := strings.Count(out, "\napp "); got != apps {
 			t.Errorf("%s: %d apps, want %d:\n%s", target, got, apps, out)
 		}
+		if strings.Count(out, "server/discover answers") != apps || strings.Count(out, "name as in the card") != apps {
+			t.Errorf("%s: not every endpoint was compared:\n%s", target, out)
+		}
 		if !strings.Contains(out, "publisher confirmed") || !strings.Contains(out, "304 on a conditional request") {
 			t.Errorf("%s:\n%s", target, out)
 		}
 	}
 	for _, r := range net.Requests() {
-		if strings.Contains(r.URL, "mcp.example.net") || strings.Contains(r.URL, "robots.txt") {
-			t.Errorf("a check asked %s", r.URL)
+		if strings.Contains(r.URL, "robots.txt") || strings.Contains(r.URL, "mcp.example.net") != (r.Method == http.MethodPost && r.Header.Get("Mcp-Method") == "server/discover") {
+			t.Errorf("a check asked %s", r)
 		}
 	}
 }
@@ -105,7 +122,8 @@ func TestCheckConnectTo(t *testing.T) {
 	net.Set("https://other.example.com/go", fakenet.Answer{Status: 302, Header: http.Header{"Location": {"https://apps.example.com/mcp/hello/server-card"}}})
 
 	code, out, errOut := runCheck(t, net.Below(), "apps.example.com", "--connect-to", "apps.example.com:443:"+addr, "--ca", cert)
-	if code != 0 || !strings.Contains(out, "no faults") || !strings.Contains(out, "app Hello") {
+	if code != 0 || !strings.Contains(out, "no faults") || !strings.Contains(out, "app Hello") ||
+		!strings.Contains(out, `name as in the card: "com.example/hello"`) {
 		t.Errorf("exit %d\n%s%s", code, out, errOut)
 	}
 	code, out, errOut = runCheck(t, net.Below(), "https://other.example.com/go", "--connect-to", "apps.example.com:443:"+addr, "--ca", cert)

@@ -15,14 +15,21 @@ import (
 func printReport(w io.Writer, r *check.Report, asJSON bool) error {
 	faults, advice := r.Count(check.Fault), r.Count(check.Advice)
 	if asJSON {
-		enc := json.NewEncoder(w)
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
-		return enc.Encode(struct {
+		if err := enc.Encode(struct {
 			*check.Report
 			Faults int `json:"faults"`
 			Advice int `json:"advice"`
-		}{r, faults, advice})
+		}{r, faults, advice}); err != nil {
+			return err
+		}
+		// The encoder leaves DEL, C1 and controls of direction as they are.
+		// Outside of strings there is only ASCII.
+		_, err := io.WriteString(w, escape(b.String(), func(r rune) bool { return r >= 0x7f && steers(r) }))
+		return err
 	}
 	var b strings.Builder
 	for _, s := range r.Sections {
@@ -58,15 +65,35 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// plain keeps a stranger's text from steering the terminal.
+// plain keeps a stranger's text on its line and from steering the terminal.
 func plain(s string) string {
-	return strings.Map(func(r rune) rune {
+	return escape(strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '
 		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return '�'
-		}
 		return r
-	}, s)
+	}, s), steers)
+}
+
+// steers reports whether a terminal may act on r, or show what stands around it
+// in another order: C0, DEL, C1, controls of direction, separators of lines.
+func steers(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+}
+
+// escape writes the runes of its choice as \uXXXX, which shows them and is also
+// how JSON writes them in a string.
+func escape(s string, which func(rune) bool) string {
+	if strings.IndexFunc(s, which) < 0 {
+		return strings.ToValidUTF8(s, "�")
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if which(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }

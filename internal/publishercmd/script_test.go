@@ -1,4 +1,4 @@
-package publishercmd_test
+package publishercmd
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"github.com/openbot-build/openbot-go/internal/publishercmd"
 )
 
 func TestMain(m *testing.M) {
@@ -17,14 +15,38 @@ func TestMain(m *testing.M) {
 		"publisher": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			os.Exit(publishercmd.Run(ctx, os.Args[1:], &publishercmd.Env{
+			os.Exit(Run(ctx, os.Args[1:], &Env{
 				Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			}))
 		},
 	})
 }
 
-// The command as a person and a script meet it.
+// servedConfig is the publication that scripts find at $ADDR: hello is as its
+// card says, the others are at the wrong endpoint.
+const servedConfig = echoConfig + `  - slug: renamed
+    name: com.example/renamed
+    version: 2.0.0
+    description: Its endpoint is that of hello.
+    endpoint: https://apps.example.com/mcp/hello
+    card_url: https://apps.example.com/mcp/renamed/server-card
+  - slug: lost
+    name: com.example/lost
+    version: 1.0.0
+    description: Its endpoint is a page.
+    endpoint: https://apps.example.com/apps/hello
+    card_url: https://apps.example.com/mcp/lost/server-card
+`
+
+// The command as a person and a script meet it. A publication is served at $ADDR
+// for apps.example.com, with the certificate $CA.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true})
+	cert, key, _ := certificate(t, "apps.example.com")
+	log, _ := start(t, "serve", "--config", write(t, "c.yaml", servedConfig), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+	addr := log.wait(t, `msg=serving addr=(\S+)`)
+	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, Setup: func(env *testscript.Env) error {
+		env.Setenv("ADDR", addr)
+		env.Setenv("CA", cert)
+		return nil
+	}})
 }

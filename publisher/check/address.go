@@ -20,7 +20,9 @@ import (
 // Address reads target (a domain, or the address of an app page, a catalog or a
 // card) as a host does, and judges the documents behind it, their headers, what
 // a conditional request gets, and whether a crawler can confirm the publisher.
-// client comes from publicnet.
+// Each app's endpoint is asked once, by server/discover and without any user's
+// settings or sign-in, and what it says is held against the card (documents
+// W10). client comes from publicnet.
 //
 // What is wrong with the target is in the report; the error is that of ctx, or
 // of a client that is missing.
@@ -57,8 +59,12 @@ func Address(ctx context.Context, client *http.Client, target string) (*Report, 
 		}
 		return rep, nil
 	}
+	answers := callEndpoints(ctx, client, result.Candidates)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("check %s: %w", target, ctx.Err())
+	}
 	for i := range result.Candidates {
-		judgeApp(rep, &result.Candidates[i])
+		judgeApp(rep, &result.Candidates[i], answers[i])
 	}
 	for _, e := range result.Failed {
 		if !judged[e.URL] || !speaksOfBody(e.Kind) {
@@ -125,8 +131,9 @@ func speaksOfBody(k discovery.Kind) bool {
 	return false
 }
 
-// judgeApp says what a host and a crawler make of one app.
-func judgeApp(rep *Report, a *discovery.Candidate) {
+// judgeApp says what a host and a crawler make of one app, whose endpoint gave
+// an answer.
+func judgeApp(rep *Report, a *discovery.Candidate, live *answer) {
 	name := a.Card.Title
 	if name == "" {
 		name = a.Card.Name
@@ -139,6 +146,7 @@ func judgeApp(rep *Report, a *discovery.Candidate) {
 	if a.Endpoint != nil {
 		s.fact("endpoint %s", a.Endpoint.URL)
 	}
+	live.judge(s, a.Card, a.Endpoint, pointerTo(a.Card, a.Endpoint))
 	if a.Presentation != nil {
 		s.fact("examples: %d", len(a.Presentation.Examples))
 	}
@@ -147,6 +155,15 @@ func judgeApp(rep *Report, a *discovery.Candidate) {
 	} else {
 		s.advise("", "a crawler cannot confirm that its publisher lists this card, so no public index will: list it in the catalog at %s of the card's own origin, or in one that the card's Link header or website names", catalog.WellKnownPath)
 	}
+}
+
+func pointerTo(c *card.Card, remote *card.Remote) string {
+	for i := range c.Remotes {
+		if &c.Remotes[i] == remote {
+			return fmt.Sprintf("/remotes/%d", i)
+		}
+	}
+	return "/remotes"
 }
 
 var evidenceWords = map[catalog.Kind]string{

@@ -1,6 +1,9 @@
 // Package check reads what a publisher published as a host and a crawler read
-// it, and tells what is wrong, where, and what to do about it. It runs no tool
-// and asks no MCP endpoint.
+// it, and tells what is wrong, where, and what to do about it. An MCP endpoint
+// is asked server/discover once and nothing else: no tool is run.
+//
+// A report quotes what strangers wrote. Whoever prints it must make control
+// characters visible.
 package check
 
 import (

@@ -30,8 +30,23 @@ func published(t *testing.T) *publisher.Publisher {
 	return p
 }
 
+// publish puts the published apps and their endpoints on net.
+func publish(t *testing.T, net *fakenet.Net, apps http.Handler) {
+	t.Helper()
+	net.Handle("apps.example.com", apps)
+	endpoints := http.NewServeMux()
+	endpoints.Handle("/c", mcpServer("com.example/calendar", "1.0.0"))
+	endpoints.Handle("/n", mcpServer("com.example/notes", "1.0.0"))
+	net.Handle("mcp.example.net", endpoints)
+}
+
 // address checks an address and gives the report in lines.
 func address(t *testing.T, net *fakenet.Net, target string) string {
+	t.Helper()
+	return lines(report(t, net, target))
+}
+
+func report(t *testing.T, net *fakenet.Net, target string) *check.Report {
 	t.Helper()
 	network, err := publicnet.New(&publicnet.Options{UserAgent: "test", Below: net.Below()})
 	if err != nil {
@@ -43,7 +58,7 @@ func address(t *testing.T, net *fakenet.Net, target string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lines(r)
+	return r
 }
 
 func lines(r *check.Report) string {
@@ -65,7 +80,7 @@ func lines(r *check.Report) string {
 func TestPublishedAppsPass(t *testing.T) {
 	net := fakenet.New()
 	defer net.Close()
-	net.Handle("apps.example.com", published(t))
+	publish(t, net, published(t))
 	for _, target := range []string{
 		"apps.example.com", "https://apps.example.com/apps/calendar",
 		"https://apps.example.com/apps/notes/catalog.json", "https://apps.example.com/mcp/calendar/server-card",
@@ -128,7 +143,7 @@ func TestCheckFindsFaultsOfHosts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			net := fakenet.New()
 			defer net.Close()
-			net.Handle("apps.example.com", plainHost(published(t), tt.change))
+			publish(t, net, plainHost(published(t), tt.change))
 			out := address(t, net, "apps.example.com")
 			for _, want := range tt.want {
 				if !strings.Contains(out, want) {
@@ -148,6 +163,7 @@ func TestUnlistedCard(t *testing.T) {
 		Body: `{"$schema":"` + card.SchemaURL + `","name":"com.example/a","version":"1","description":"A.",
 			"remotes":[{"type":"streamable-http","url":"https://a.example.com/mcp","supportedProtocolVersions":["2026-07-28"]}]}`,
 	})
+	net.Handle("a.example.com", mcpServer("com.example/a", "1"))
 	out := address(t, net, "https://a.example.com/card")
 	if strings.Contains(out, "\n  fault") || !strings.Contains(out, "advice a crawler cannot confirm") {
 		t.Error(out)
