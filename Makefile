@@ -10,9 +10,6 @@ FUZZTIME  ?= 30s
 TESTFLAGS ?=
 TOOL       = $(GO) tool -modfile=tools/go.mod
 
-# The race detector needs a C compiler.
-RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
-
 .PHONY: demo test check format lint cross rules fuzz bench
 
 demo:
@@ -21,7 +18,7 @@ demo:
 
 test:
 	@sh scripts/setup
-	$(GO) test $(RACE) -shuffle=on -timeout 25m $(TESTFLAGS) ./...
+	@GO="$(GO)" sh scripts/test $(TESTFLAGS) ./...
 
 check: format lint cross
 	$(GO) vet ./...
