@@ -4,8 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log"
+	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,24 +40,40 @@ func newApp() (*publisher.Publisher, error) {
 	return publisher.New(&publisher.Config{
 		Origin: origin,
 		Apps: []publisher.App{{
-			Slug:           "hello",
-			Card:           card.Card{Name: "com.example/hello", Version: "1.0.0", Description: "Say hello."},
-			CardURL:        origin + "/mcp/server-card",
-			CatalogURL:     origin + "/.well-known/ai-catalog.json",
-			MCPURL:         origin + "/mcp",
-			AllowedOrigins: []string{"https://host.example.com"},
-			Server:         server,
+			Slug:   "hello",
+			Card:   card.Card{Name: "com.example/hello", Title: "Hello", Version: "1.0.0", Description: "Say hello."},
+			MCPURL: "/mcp", // so the card, the app's identity, is at /mcp/server-card
+			Server: server,
 		}},
 	})
 }
 
 func main() {
-	app, err := newApp()
-	if err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
-	// Plain HTTP on loopback, for a try or for a proxy that ends TLS.
-	s := &http.Server{Addr: "127.0.0.1:8080", Handler: app, ReadHeaderTimeout: 10 * time.Second}
+}
+
+// run serves plain HTTP on loopback, for a try or for a proxy that ends TLS.
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	app, err := newApp()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:8080")
+	if err != nil {
+		return err
+	}
 	log.Println("hello at http://127.0.0.1:8080/apps/hello")
-	log.Fatal(s.ListenAndServe())
+	server := &http.Server{Handler: app, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() {
+		_ = app.Close()
+		_ = server.Close()
+	})
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }

@@ -124,6 +124,9 @@ func (d *demo) check(ctx context.Context) error {
 			fmt.Fprintf(d.out, "ok    %s\n", step.name)
 		}
 	}
+	if len(faults) == 0 {
+		fmt.Fprintln(d.out, "all answers are as they should be")
+	}
 	return errors.Join(faults...)
 }
 

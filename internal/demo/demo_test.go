@@ -41,7 +41,7 @@ func TestDemoStops(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "curl -sS"); n != 3 {
+	if n := strings.Count(out.String(), "curl -sSw"); n != 3 {
 		t.Errorf("%d curl lines, want 3:\n%s", n, out.String())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -33,6 +34,10 @@ import (
 func main() {
 	check := flag.Bool("check", false, "assert the answers and exit")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "demo: unexpected argument %q; -h shows how\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *check, os.Stdout); err != nil {
@@ -93,7 +98,8 @@ type demo struct {
 	apps []*http.Server
 	pubs []*publisher.Publisher
 
-	index       string // origin of the index, http on loopback
+	index       string   // origin of the index, http on loopback
+	pages       []string // the apps' own pages, http on loopback
 	crawlerLog  lockedBuffer
 	crawlerDone chan struct{}
 	crawlerStop context.CancelFunc
@@ -118,9 +124,16 @@ func (d *demo) publish() error {
 		if err != nil {
 			return err
 		}
-		server := &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second}
+		// A second listener without TLS lets any browser open the app's page.
+		plain, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // binds at once
+		if err != nil {
+			return err
+		}
+		d.pages = append(d.pages, "http://"+plain.Addr().String()+"/apps/"+s.config.Apps[0].Slug)
+		server := &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 		d.apps, d.pubs = append(d.apps, server), append(d.pubs, p)
-		go func() { _ = server.Serve(l) }() // ends with close
+		go func() { _ = server.Serve(l) }() // both end with close
+		go func() { _ = server.Serve(plain) }()
 	}
 	return nil
 }
