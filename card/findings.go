@@ -20,7 +20,7 @@ import (
 func Findings(c *Card) []*Error {
 	var f findings
 	if c.Title == "" {
-		f.add("/title", "is missing; people will see the name %s instead", show(c.Name))
+		f.add("/title", "is missing; people will see the name %s instead", strictjson.Quote(c.Name))
 	}
 	if c.WebsiteURL != "" && !isHTTPS(c.WebsiteURL) {
 		f.add("/websiteUrl", "is not https and so is not used")
@@ -67,11 +67,11 @@ func (f *findings) icons(icons []Icon) {
 			simple = true
 		case "image/webp", "image/svg+xml":
 		default:
-			f.add(at+"/mimeType", "is %s, which few readers show; use PNG, JPEG, WebP or SVG", show(icon.MimeType))
+			f.add(at+"/mimeType", "is %s, which few readers show; use PNG, JPEG, WebP or SVG", strictjson.Quote(icon.MimeType))
 		}
 		for j, size := range icon.Sizes {
 			if !isIconSize(size) {
-				f.add(at+"/sizes/"+strconv.Itoa(j), `is %s; write it like "48x48", or "any"`, show(size))
+				f.add(at+"/sizes/"+strconv.Itoa(j), `is %s; write it like "48x48", or "any"`, strictjson.Quote(size))
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func isIconSize(s string) bool {
 
 func (f *findings) remote(r *Remote, at string) {
 	if r.Type != streamableHTTP {
-		f.add(at+"/type", "is %s; hosts use %q only", show(r.Type), streamableHTTP)
+		f.add(at+"/type", "is %s; hosts use %q only", strictjson.Quote(r.Type), streamableHTTP)
 	}
 	if _, err := r.Origin(); err != nil {
 		f.add(at+"/url", "%v", err)
@@ -97,11 +97,8 @@ func (f *findings) remote(r *Remote, at string) {
 	f.template(used, r.URL, at+"/url", r.Variables)
 	for i := range r.Headers {
 		h, at := &r.Headers[i], at+"/headers/"+strconv.Itoa(i)
-		switch {
-		case h.Forbidden():
-			f.add(at+"/name", "is %s, a header that a card may not set; hosts leave it out", show(h.Name))
-		case !isHeaderName(h.Name):
-			f.add(at+"/name", "is %s, which is no HTTP header name; hosts leave it out", show(h.Name))
+		if err := h.Check(); err != nil {
+			f.add(at+"/name", "%v", err)
 		}
 		f.input(&h.Input, at)
 		here := map[string]bool{}
@@ -149,9 +146,4 @@ func (f *findings) input(in *Input, at string) {
 	if in.IsSecret && in.Value != "" && len(placeholders(in.Value)) == 0 {
 		f.add(at+"/value", "publishes a value that is marked as secret; everybody can read a card, so remove it")
 	}
-}
-
-// isHeaderName reports whether s is a token of RFC 9110, section 5.6.2.
-func isHeaderName(s string) bool {
-	return s != "" && only(s, "!#$%&'*+-.^_`|~")
 }

@@ -106,7 +106,7 @@ func (r *reader) presentation(v strictjson.Value, at string) *Presentation {
 	}
 	var ok bool
 	if p.Version, ok = r.required(version, at, "version", `write "1"`); ok && p.Version != "1" {
-		r.fault(at+"/version", `is %s; only version "1" is known`, show(p.Version))
+		r.fault(at+"/version", `is %s; only version "1" is known`, strictjson.Quote(p.Version))
 	}
 	if examples.Kind() == strictjson.None {
 		r.fault(at+"/examples", "is missing; list 1 to 12 examples, or leave the block out")
@@ -127,7 +127,7 @@ func (r *reader) presentation(v strictjson.Value, at string) *Presentation {
 		r.example(v, at, &e)
 		if e.ID != "" {
 			if before, ok := first[e.ID]; ok {
-				r.fault(at+"/id", "is %s like the id of example %d; give each example its own", show(e.ID), before)
+				r.fault(at+"/id", "is %s like the id of example %d; give each example its own", strictjson.Quote(e.ID), before)
 			} else {
 				first[e.ID] = i
 			}
@@ -159,7 +159,7 @@ func (r *reader) example(v strictjson.Value, at string, e *Example) {
 	var ok bool
 	if e.ID, ok = r.required(id, at, "id", "give the example a short id"); ok &&
 		r.length(e.ID, at, "id", 100) && (!isAlnum(e.ID[0]) || !only(e.ID, "._-")) {
-		r.fault(at+"/id", "is %s; use ASCII letters, digits, '.', '_' and '-', beginning with a letter or digit", show(e.ID))
+		r.fault(at+"/id", "is %s; use ASCII letters, digits, '.', '_' and '-', beginning with a letter or digit", strictjson.Quote(e.ID))
 	}
 	if e.Title, ok = r.required(title, at, "title", "write 1 to 100 characters"); ok {
 		r.length(e.Title, at, "title", 100)

@@ -121,7 +121,7 @@ func (r *reader) card(root strictjson.Value) *Card {
 	}
 	if c.Version, ok = r.required(version, "", "version", "write the app's exact version, such as 1.0.0"+hint); ok {
 		if r.length(c.Version, "", "version", 255) && isRange(c.Version) {
-			r.fault("/version", "is %s, a range of versions; write one exact version, such as 1.0.0", show(c.Version))
+			r.fault("/version", "is %s, a range of versions; write one exact version, such as 1.0.0", strictjson.Quote(c.Version))
 		}
 	}
 	if c.Title, ok = r.text(title, "", "title"); ok {
@@ -241,7 +241,7 @@ func (r *reader) remote(v strictjson.Value, at string) (remote Remote) {
 		r.oneOf(remote.Type, at, "type", streamableHTTP, "sse")
 	}
 	if remote.URL, ok = r.required(url, at, "url", "write the endpoint's https address"); ok && !isEndpointURL(remote.URL) {
-		r.fault(at+"/url", "is %s; it must begin with https:// and hold no white space", show(remote.URL))
+		r.fault(at+"/url", "is %s; it must begin with https:// and hold no white space", strictjson.Quote(remote.URL))
 	}
 	if r.array(headers, at+"/headers") {
 		remote.Headers = make([]Header, 0, headers.Len())

@@ -6,16 +6,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// show quotes a publisher's text for a message, cut to a readable length.
-func show(s string) string {
-	const most = 120
-	if len(s) > most {
-		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "..."
-	}
-	return strconv.Quote(s)
-}
+	"github.com/openbot-build/openbot-go/internal/strictjson"
+)
 
 func (r *reader) oneOf(s, at, name string, allowed ...string) {
 	for _, a := range allowed {
@@ -28,16 +21,16 @@ func (r *reader) oneOf(s, at, name string, allowed ...string) {
 		quoted[i] = strconv.Quote(a)
 	}
 	last := len(quoted) - 1
-	r.faultIn(at, name, "is %s; it must be %s or %s", show(s), strings.Join(quoted[:last], ", "), quoted[last])
+	r.faultIn(at, name, "is %s; it must be %s or %s", strictjson.Quote(s), strings.Join(quoted[:last], ", "), quoted[last])
 }
 
 func (r *reader) checkSchema(s string) {
 	switch {
 	case s == SchemaURL:
 	case strings.HasSuffix(s, "/server.schema.json"):
-		r.fault("/$schema", "is %s, the registry's server.json, which is another document; a Server Card v1 has %q", show(s), SchemaURL)
+		r.fault("/$schema", "is %s, the registry's server.json, which is another document; a Server Card v1 has %q", strictjson.Quote(s), SchemaURL)
 	default:
-		r.fault("/$schema", "is %s; set it to %q", show(s), SchemaURL)
+		r.fault("/$schema", "is %s; set it to %q", strictjson.Quote(s), SchemaURL)
 	}
 }
 
@@ -49,7 +42,7 @@ func (r *reader) checkName(s string) {
 	namespace, name, slash := strings.Cut(s, "/")
 	if !slash || namespace == "" || name == "" ||
 		!only(namespace, ".-") || !only(name, "._-") {
-		r.fault("/name", "is %s; write namespace/name with one slash, such as com.example/calendar, from letters, digits, '.', '-' and, after the slash, '_'", show(s))
+		r.fault("/name", "is %s; write namespace/name with one slash, such as com.example/calendar, from letters, digits, '.', '-' and, after the slash, '_'", strictjson.Quote(s))
 	}
 }
 
@@ -89,7 +82,7 @@ func (r *reader) checkURI(s, at, name string) {
 	u, err := url.Parse(s)
 	hierarchical := err == nil && (u.Scheme == "http" || u.Scheme == "https")
 	if err != nil || !u.IsAbs() || hierarchical && u.Host == "" || strings.ContainsFunc(s, unicode.IsSpace) {
-		r.faultIn(at, name, "is %s; write an absolute address, such as https://example.com/", show(s))
+		r.faultIn(at, name, "is %s; write an absolute address, such as https://example.com/", strictjson.Quote(s))
 	}
 }
 

@@ -7,39 +7,26 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/openbot-build/openbot-go/internal/webtest"
 )
 
-// The published examples of the card schema, where the shared vectors are.
+// The published examples of the card schema.
 func TestVectors_serverCardExamples(t *testing.T) {
-	dirs := []string{filepath.Join("testdata", "vectors")}
-	shared := filepath.Join("..", "..", "shared", "vectors")
-	if dir := os.Getenv("OPENBOT_VECTORS"); filepath.IsAbs(dir) {
-		dirs = append(dirs, dir)
-	} else if dir != "" {
-		dirs = append(dirs, filepath.Join("..", dir))
-	} else if _, err := os.Stat(shared); err == nil {
-		dirs = append(dirs, shared)
-	}
-	for _, dir := range dirs {
-		files, _ := filepath.Glob(filepath.Join(dir, "server-card-examples", "*.json"))
-		if len(files) == 0 {
-			t.Fatalf("%s has no server-card-examples", dir)
+	for _, file := range webtest.VectorFiles(t, "server-card-examples/*.json") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := Parse(data)
-			switch valid := strings.HasPrefix(filepath.Base(file), "valid-"); {
-			case valid && err != nil:
-				t.Errorf("%s: %v", file, err)
-			case !valid && err == nil:
-				t.Errorf("%s was read", file)
-			case valid:
-				if _, _, err := c.Usable(); err == nil { // D10
-					t.Errorf("%s is a usable app", file)
-				}
+		c, err := Parse(data)
+		switch valid := strings.HasPrefix(filepath.Base(file), "valid-"); {
+		case valid && err != nil:
+			t.Errorf("%s: %v", file, err)
+		case !valid && err == nil:
+			t.Errorf("%s was read", file)
+		case valid:
+			if _, _, err := c.Usable(); err == nil { // D10
+				t.Errorf("%s is a usable app", file)
 			}
 		}
 	}
@@ -361,21 +348,6 @@ func TestRule_OB15_StrictCard(t *testing.T) {
 func TestRule_D9_StrictCard(t *testing.T) { TestRule_OB15_StrictCard(t) }
 
 func TestRule_FO01_CardMembers(t *testing.T) { TestRule_OB15_StrictCard(t) }
-
-// The name describes the app and may be anybody's: two cards with one name are
-// read alike, and nothing is derived from it.
-func TestRule_OB3_NameOnlyDescribes(t *testing.T) {
-	a := mustParse(t, []byte(good))
-	b := mustParse(t, with(t, map[string]string{"remotes": `[{"type":"streamable-http","url":"https://other.example.org/mcp","supportedProtocolVersions":["2026-07-28"]}]`}))
-	if a.Name != b.Name {
-		t.Fatal("test needs equal names")
-	}
-	originA, _ := a.Remotes[0].Origin()
-	originB, _ := b.Remotes[0].Origin()
-	if originA == originB {
-		t.Error("equal origins")
-	}
-}
 
 func TestMetaKeys(t *testing.T) {
 	for key, ok := range map[string]bool{

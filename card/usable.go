@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openbot-build/openbot-go/internal/strictjson"
 	"github.com/openbot-build/openbot-go/internal/weburl"
 )
 
@@ -27,7 +28,7 @@ func (c *Card) Usable() (remote, probe *Remote, err error) {
 		re, at := &c.Remotes[i], fmt.Sprintf("/remotes/%d", i)
 		before := len(r.faults) + r.more
 		if re.Type != streamableHTTP {
-			r.fault(at+"/type", "is %s; only %q endpoints are used", show(re.Type), streamableHTTP)
+			r.fault(at+"/type", "is %s; only %q endpoints are used", strictjson.Quote(re.Type), streamableHTTP)
 		}
 		if _, err := re.Origin(); err != nil {
 			r.fault(at+"/url", "%v", err)
@@ -62,12 +63,12 @@ func (r *Remote) Origin() (string, error) {
 	case r.URL == "":
 		return "", errors.New("is empty; write the endpoint's https address")
 	case strings.HasPrefix(r.URL, "{"):
-		return "", fmt.Errorf("is %s, whose scheme and host are variable; write https:// and the host plainly", show(r.URL))
+		return "", fmt.Errorf("is %s, whose scheme and host are variable; write https:// and the host plainly", strictjson.Quote(r.URL))
 	case !https:
-		return "", fmt.Errorf("is %s; only https:// endpoints are used", show(r.URL))
+		return "", fmt.Errorf("is %s; only https:// endpoints are used", strictjson.Quote(r.URL))
 	}
 	if authority := rest[:len(rest)-len(strings.TrimLeftFunc(rest, inAuthority))]; strings.ContainsAny(authority, "{}") {
-		return "", fmt.Errorf("is %s, whose host is variable; move the variable into the path or query", show(r.URL))
+		return "", fmt.Errorf("is %s, whose host is variable; move the variable into the path or query", strictjson.Quote(r.URL))
 	}
 	u, err := weburl.Parse(r.URL)
 	if err != nil {
@@ -109,4 +110,19 @@ func (h *Header) Forbidden() bool {
 	default:
 		return strings.HasPrefix(name, "mcp-")
 	}
+}
+
+// Check says why hosts would leave the header out: it is one that a card may
+// not set, or its name is no header name (RFC 9110, section 5.6.2). nil when
+// they would send it. A card with such a header is read all the same.
+//
+// Source: OB-11, documents V6.
+func (h *Header) Check() error {
+	switch {
+	case h.Forbidden():
+		return fmt.Errorf("is %s, a header that a card may not set; hosts leave it out", strictjson.Quote(h.Name))
+	case h.Name == "" || !only(h.Name, "!#$%&'*+-.^_`|~"):
+		return fmt.Errorf("is %s, which is no HTTP header name; hosts leave it out", strictjson.Quote(h.Name))
+	}
+	return nil
 }

@@ -92,7 +92,7 @@ func Build(host *Host, items []Item) ([]byte, error) {
 		}
 		e.URL = u.String()
 		if first, ok := seen[e.URL]; ok && err == nil {
-			fault(at+"/url", "is %s like that of entry %d; list each address once", show(e.URL), first)
+			fault(at+"/url", "is %s like that of entry %d; list each address once", strictjson.Quote(e.URL), first)
 		} else if err == nil {
 			seen[e.URL] = i
 		}
@@ -115,11 +115,12 @@ func Build(host *Host, items []Item) ([]byte, error) {
 // readers will leave out or may misunderstand. base is as for [Parse], whose
 // error it returns. The order is that of the entries.
 //
-// It tells each skipped entry, each warning of Parse, a relative address,
-// one card URL or one identifier listed twice, and what readers of the ARD formats refuse: another
-// specVersion, no displayName, an identifier of another form.
+// It tells each skipped entry, each warning of Parse, a relative address, one
+// card URL listed twice, one identifier listed twice in one version or both
+// with and without a version, and what readers of the ARD formats refuse:
+// another specVersion, no displayName, an identifier of another form.
 //
-// Source: documents K1 to K5, section 7.
+// Source: documents K1 to K5, sections 2, 7 and 9.
 func Check(data []byte, base string) ([]*Error, error) {
 	c, err := Parse(data, base)
 	if err != nil {
@@ -137,7 +138,7 @@ func Check(data []byte, base string) ([]*Error, error) {
 		add(pointer, "%s", message)
 	}
 	if c.SpecVersion != SpecVersion {
-		add("/specVersion", "is %s; readers of the ARD formats want %q", show(c.SpecVersion), SpecVersion)
+		add("/specVersion", "is %s; readers of the ARD formats want %q", strictjson.Quote(c.SpecVersion), SpecVersion)
 	}
 	skipped := c.Skipped
 	skip := func(before int) {
@@ -146,12 +147,15 @@ func Check(data []byte, base string) ([]*Error, error) {
 			skipped = skipped[1:]
 		}
 	}
-	urls, identifiers := map[string]int{}, map[string]*Entry{}
+	urls := map[string]int{}
+	versions := map[string]*listed{}
 	for i := range c.Entries {
 		e := &c.Entries[i]
 		skip(e.Index)
 		at := fmt.Sprintf("/entries/%d", e.Index)
-		if first, ok := urls[e.URL]; ok && e.URL != "" && e.IsCard() {
+		first, again := urls[e.URL]
+		again = again && e.IsCard()
+		if again {
 			add(at+"/url", "is that of entry %d too; one address is one app, list it once", first)
 		} else if e.IsCard() {
 			urls[e.URL] = e.Index
@@ -164,13 +168,16 @@ func Check(data []byte, base string) ([]*Error, error) {
 				add(at+"/url", "is relative; write it in full, other readers may not resolve it: %s", e.URL)
 			}
 		}
-		if first, ok := identifiers[e.Identifier]; !ok {
-			identifiers[e.Identifier] = e
-		} else if e.Version == "" || e.Version == first.Version {
-			add(at+"/identifier", "is that of entry %d too; give each its own, or tell them apart by version", first.Index)
+		if !again { // what is to be removed clashes with nothing
+			if versions[e.Identifier] == nil {
+				versions[e.Identifier] = &listed{first: map[string]int{}, has: map[bool]int{}}
+			}
+			if clash := versions[e.Identifier].add(e); clash != "" {
+				add(at+"/identifier", "%s", clash)
+			}
 		}
 		if !isARDIdentifier(e.Identifier) {
-			add(at+"/identifier", "is %s; readers of the ARD formats want a form such as urn:air:apps.example.com:mcp:calendar", show(e.Identifier))
+			add(at+"/identifier", "is %s; readers of the ARD formats want a form such as urn:air:apps.example.com:mcp:calendar", strictjson.Quote(e.Identifier))
 		}
 		if e.DisplayName == "" {
 			add(at+"/displayName", "is missing; readers of the ARD formats want one")
@@ -180,26 +187,53 @@ func Check(data []byte, base string) ([]*Error, error) {
 	return list, nil
 }
 
+// listed is the entries of one identifier. Readers tell them apart by their
+// versions, so each needs one and no two the same (documents sections 2 and 9).
+type listed struct {
+	first map[string]int // version -> index of the first entry that has it
+	has   map[bool]int   // whether it has a version -> index of the first such entry
+}
+
+// add says how e clashes with the entries before it; "" is not at all.
+func (l *listed) add(e *Entry) (clash string) {
+	versioned := e.Version != ""
+	if first, ok := l.first[e.Version]; ok {
+		if versioned {
+			return fmt.Sprintf("is that of entry %d too, in the same version; give each its own, or another version", first)
+		}
+		return fmt.Sprintf("is that of entry %d too; give each its own, or tell them apart by version", first)
+	}
+	l.first[e.Version] = e.Index
+	if _, ok := l.has[versioned]; ok {
+		return ""
+	}
+	l.has[versioned] = e.Index
+	if other, ok := l.has[!versioned]; ok {
+		return fmt.Sprintf("is that of entry %d too, and only one of the two has a version; give both one, or each an identifier of its own", other)
+	}
+	return ""
+}
+
 // isARDIdentifier reports whether s is an identifier as ARD wants it:
 // urn:air:, a publisher of letters, digits, '.' and '-', then one segment or
 // more of these and '_' (K1).
 func isARDIdentifier(s string) bool {
 	rest, ok := strings.CutPrefix(s, "urn:air:")
 	publisher, names, more := strings.Cut(rest, ":")
-	if !ok || !more || !only(publisher, ".-") {
+	if !ok || !more || !isWord(publisher, ".-") {
 		return false
 	}
 	for name := range strings.SplitSeq(names, ":") {
-		if !only(name, "._-") {
+		if !isWord(name, "._-") {
 			return false
 		}
 	}
 	return true
 }
 
-// only reports whether s is not empty and has ASCII letters, digits and the
+// isWord reports whether s is not empty and has ASCII letters, digits and the
 // others only.
-func only(s, others string) bool {
+func isWord(s, others string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9') && strings.IndexByte(others, c) < 0 {

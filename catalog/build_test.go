@@ -3,6 +3,8 @@ package catalog
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -187,11 +189,51 @@ func TestCheck(t *testing.T) {
 		"/entries/0: is left out by readers (not_an_object): entry 0 is null",
 		"/entries/2/url: is that of entry 1 too",
 		"/entries/3/url: is relative; write it in full, other readers may not resolve it: https://apps.example.com/2",
+		"/entries/3/identifier: is that of entry 1 too, and only one of the two has a version",
 		"/entries/3/displayName: is missing",
 		`/entries/4/identifier: is "urn:ai:old"; readers of the ARD formats want`,
 		"/entries/5/identifier: is that of entry 1 too; give each its own, or tell them apart by version",
 		"/entries/6: is left out by readers (missing_type)")
 	if _, err := Check([]byte(`{}`), base); err == nil {
 		t.Error("no error for what is no catalog")
+	}
+}
+
+// Documents sections 2 and 9: readers tell entries of one identifier apart by
+// their versions.
+func TestCheck_versions(t *testing.T) {
+	const same, none, mixed = "in the same version", "tell them apart by version", "only one of the two has a version"
+	for _, tt := range []struct {
+		versions []string // of entries with one identifier, each at an address of its own
+		want     []string // for each entry
+	}{
+		{[]string{"1", "2", "3"}, []string{"", "", ""}},
+		{[]string{"", ""}, []string{"", "of entry 0 too; give each its own, or " + none}},
+		{[]string{"2", "2"}, []string{"", "of entry 0 too, " + same}},
+		{[]string{"", "2", "2"}, []string{"", "of entry 0 too, and " + mixed, "of entry 1 too, " + same}},
+		{[]string{"2", "3", "3", "2"}, []string{"", "", "of entry 1 too, " + same, "of entry 0 too, " + same}},
+		{[]string{"1", "2", "", "3", ""}, []string{"", "", "of entry 0 too, and " + mixed, "", "of entry 2 too; give each its own, or " + none}},
+	} {
+		var entries []string
+		for i, v := range tt.versions {
+			entries = append(entries, fmt.Sprintf(`{"identifier":"urn:air:a.example:mcp:x","displayName":"X","type":%q,"url":"https://a.example.com/%d","version":%q}`, CardType, i, v))
+		}
+		list, err := Check([]byte(`{"specVersion":"1.0","entries":[`+strings.Join(entries, ",")+`]}`), base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]string, len(tt.versions))
+		for _, e := range list {
+			var i int
+			if _, err := fmt.Sscanf(e.Pointer, "/entries/%d/identifier", &i); err != nil || got[i] != "" {
+				t.Fatalf("%q: %v", tt.versions, e)
+			}
+			got[i] = e.Message
+		}
+		for i, want := range tt.want {
+			if (got[i] == "") != (want == "") || !strings.Contains(got[i], want) {
+				t.Errorf("%q: entry %d: %q, want %q", tt.versions, i, got[i], want)
+			}
+		}
 	}
 }

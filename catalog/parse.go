@@ -137,11 +137,11 @@ func (r *reader) specVersion(v strictjson.Value) {
 	s := v.Text()
 	major, minor, _ := strings.Cut(s, ".")
 	if !digits(major) || !digits(minor) {
-		r.fault(at, `is %s; it must be two numbers with a dot between, such as "%s"`, show(s), SpecVersion)
+		r.fault(at, `is %s; it must be two numbers with a dot between, such as "%s"`, strictjson.Quote(s), SpecVersion)
 		return
 	}
 	if m := strings.TrimLeft(major, "0"); m != "" && m != "1" {
-		r.fault(at, "is %s, a version that this reader does not know; it reads 0.x and 1.x", show(s))
+		r.fault(at, "is %s, a version that this reader does not know; it reads 0.x and 1.x", strictjson.Quote(s))
 		return
 	}
 	r.catalog.SpecVersion = s
@@ -240,7 +240,7 @@ func (r *reader) entry(i int, v strictjson.Value) {
 	}
 	e.Identifier, e.Type = identifier.Text(), kind.Text()
 	if name, ok := v.Duplicate(); ok {
-		skip(reasonDuplicateMember, "gives %s more than once; keep one", show(name))
+		skip(reasonDuplicateMember, "gives %s more than once; keep one", strictjson.Quote(name))
 		return
 	}
 	switch {
@@ -277,7 +277,7 @@ func (r *reader) entry(i int, v strictjson.Value) {
 	if s := r.text(updatedAt, at, "updatedAt"); s != "" {
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			r.warn("%s/updatedAt: is %s; it must be a date and time like 2026-11-29T10:00:00Z; it is ignored", at, show(s))
+			r.warn("%s/updatedAt: is %s; it must be a date and time like 2026-11-29T10:00:00Z; it is ignored", at, strictjson.Quote(s))
 		}
 		e.UpdatedAt = t
 	}
@@ -336,13 +336,4 @@ func resolveAny(base, ref string) string {
 		return ref
 	}
 	return u.String()
-}
-
-// show quotes a publisher's text for a message, cut to a readable length.
-func show(s string) string {
-	const most = 120
-	if len(s) > most {
-		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "..."
-	}
-	return strconv.Quote(s)
 }

@@ -272,6 +272,13 @@ func (b *builder) completeCard(a *app) {
 	if _, err := c.Presentation(); err != nil {
 		b.faultErr(field, err)
 	}
+	for i := range c.Remotes {
+		for j := range c.Remotes[i].Headers {
+			if err := c.Remotes[i].Headers[j].Check(); err != nil {
+				b.faultErr(field, &card.Error{Pointer: fmt.Sprintf("/remotes/%d/headers/%d/name", i, j), Message: err.Error()})
+			}
+		}
+	}
 	if !a.mcpURL.IsZero() && !slices.ContainsFunc(c.Remotes, func(r card.Remote) bool {
 		u, err := weburl.Parse(r.URL)
 		return err == nil && u == a.mcpURL

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -142,20 +143,26 @@ func (b *builder) render(field, name string, d *pageData) *document {
 }
 
 // icons picks what to show on a light and on a dark ground. Pictures are only
-// ever shown through an image element (OB-12).
+// ever shown through an image element (OB-12). The one for a dark ground stands
+// in a srcset, a list with commas, which a data address does not survive: there
+// it is https.
 func icons(c *card.Card) (light, dark template.URL) {
+	var only template.URL // of a dark theme, if there is no other picture
 	for _, i := range c.Icons {
 		src := imageURL(i.Src)
 		switch {
 		case src == "":
-		case i.Theme == "dark" && dark == "":
-			dark = src
-		case i.Theme != "dark" && light == "":
-			light = src
+		case i.Theme != "dark":
+			light = cmp.Or(light, src)
+		default:
+			only = cmp.Or(only, src)
+			if isHTTPS(i.Src) {
+				dark = cmp.Or(dark, src)
+			}
 		}
 	}
 	if light == "" {
-		light, dark = dark, ""
+		return only, ""
 	}
 	return light, dark
 }

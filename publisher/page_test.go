@@ -140,6 +140,57 @@ func TestPageLanguage(t *testing.T) {
 	}
 }
 
+// A region or script that writes Chinese in traditional characters gets them.
+func TestPageLanguage_chinese(t *testing.T) {
+	for lang, want := range map[string]string{
+		"zh": "添加此应用", "zh-CN": "添加此应用", "zh-Hans": "添加此应用", "zh-Hans-HK": "添加此应用", "zh-SG": "添加此应用",
+		"zh-Hant": "新增此應用程式", "zh-TW": "新增此應用程式", "zh-HK": "新增此應用程式", "ZH-hant-cn": "新增此應用程式", "zh-MO": "新增此應用程式",
+		"zhx": "Add this app", "ja": "Add this app",
+	} {
+		cfg := twoApps()
+		cfg.Apps[0].Lang = lang
+		if _, body := ask(t, mustNew(t, cfg), "GET", "/apps/calendar"); !strings.Contains(body, want) {
+			t.Errorf("%s: no %s", lang, want)
+		}
+	}
+}
+
+// A data address has a comma, which cannot stand in the list of a srcset.
+func TestDarkIcons(t *testing.T) {
+	const data, dark, light = "data:image/png;base64,AAAA", "https://apps.example.com/dark.png", "https://apps.example.com/light.png"
+	for _, tt := range []struct {
+		icons       []card.Icon
+		src, srcset string
+	}{
+		{[]card.Icon{{Src: light}, {Src: data, Theme: "dark"}}, light, ""},
+		{[]card.Icon{{Src: light}, {Src: data, Theme: "dark"}, {Src: dark, Theme: "dark"}}, light, dark},
+		{[]card.Icon{{Src: data}, {Src: dark, Theme: "dark"}}, data, dark},
+		{[]card.Icon{{Src: data, Theme: "dark"}}, data, ""},
+		{[]card.Icon{{Src: dark, Theme: "dark"}}, dark, ""},
+	} {
+		cfg := twoApps()
+		cfg.Apps[0].Card.Icons = tt.icons
+		_, body := ask(t, mustNew(t, cfg), "GET", "/apps/calendar")
+		doc, err := html.Parse(strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		attr := func(element, name string) string {
+			if n := find(doc, element); n != nil {
+				for _, a := range n.Attr {
+					if a.Key == name {
+						return a.Val
+					}
+				}
+			}
+			return ""
+		}
+		if src, srcset := attr("img", "src"), attr("source", "srcset"); src != tt.src || srcset != tt.srcset {
+			t.Errorf("%v: src %q, srcset %q", tt.icons, src, srcset)
+		}
+	}
+}
+
 // The drawing holds exactly the code of the page's own address (OB-35).
 func TestCodeHoldsTheAddress(t *testing.T) {
 	_, body := ask(t, mustNew(t, twoApps()), "GET", "/apps/calendar")

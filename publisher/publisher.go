@@ -90,7 +90,8 @@ type App struct {
 
 	// Card is the app's Server Card. Its $schema is filled in. Without Remotes it
 	// gets one: MCPURL, streamable-http, revision 2026-07-28. Without WebsiteURL
-	// it gets the app's page, which lets a crawler confirm the publisher.
+	// it gets the app's page, which lets a crawler confirm the publisher. A
+	// header that hosts would leave out (see card.Header.Check) is a fault.
 	Card card.Card
 
 	CardURL    string // the app's identity; "" is MCPURL + "/server-card", or /mcp/{slug}/server-card if that is elsewhere

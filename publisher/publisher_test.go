@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -743,3 +744,26 @@ type discard struct{ header http.Header }
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
+
+// A header that hosts would drop never leaves this publisher (OB-5, OB-11).
+func TestRule_DocumentsV6_NoHeaderThatHostsDrop(t *testing.T) {
+	cfg := twoApps()
+	c := &cfg.Apps[1].Card
+	c.Remotes = []card.Remote{{Type: "streamable-http", URL: origin + "/mcp/notes", Versions: []string{card.ProtocolVersion}}}
+	names := []string{"X-Api-Key", "authorization", "Accept", "CONTENT-TYPE", "Host", "Mcp-Session-Id", "X Key", ""}
+	for _, name := range names {
+		c.Remotes[0].Headers = append(c.Remotes[0].Headers, card.Header{Name: name})
+	}
+	_, err := publisher.New(cfg)
+	if err == nil {
+		t.Fatal("was published")
+	}
+	for i, name := range names {
+		want := "Apps[1].Card: /remotes/0/headers/" + strconv.Itoa(i) + "/name: is " + strconv.Quote(name)
+		if got := strings.Contains(err.Error(), want); got != (i > 0) {
+			t.Errorf("%q is told: %v\n%v", want, got, err)
+		}
+	}
+	c.Remotes[0].Headers = c.Remotes[0].Headers[:1]
+	mustNew(t, cfg)
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,8 +20,8 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 const checkTime = 5 * time.Second
 
 // checkServer refuses what hosts could not use, before anybody meets it: a tool
-// or prompt without a description, a tool name or an address of another form
-// (mcp section 4). The SDK keeps the lists to itself, so the server is asked
+// or prompt without a description, a tool name or an address of another form, a
+// tool whose view is not there (mcp section 4). The SDK keeps the lists to itself, so the server is asked
 // over a connection in memory, by revision 2026-07-28, which opens no session.
 // A server that does not show its lists to strangers is not judged.
 func checkServer(s *mcp.Server) error {
@@ -40,7 +42,8 @@ func checkServer(s *mcp.Server) error {
 
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	for tool := range shown(session.Tools(ctx, nil)) {
+	tools, _ := shown(session.Tools(ctx, nil))
+	for _, tool := range tools {
 		if !toolName.MatchString(tool.Name) {
 			fault("tool %q: name it with letters, digits, '_', '.' and '-', at most 128", tool.Name)
 		}
@@ -48,33 +51,76 @@ func checkServer(s *mcp.Server) error {
 			fault("tool %q: has no description; say what it does", tool.Name)
 		}
 	}
-	for prompt := range shown(session.Prompts(ctx, nil)) {
+	prompts, _ := shown(session.Prompts(ctx, nil))
+	for _, prompt := range prompts {
 		if prompt.Description == "" {
 			fault("prompt %q: has no description; say what it is for", prompt.Name)
 		}
 	}
-	for resource := range shown(session.Resources(ctx, nil)) {
+	has := map[string]bool{} // resources by URI
+	resources, all := shown(session.Resources(ctx, nil))
+	for _, resource := range resources {
+		has[resource.URI] = true
 		if !isASCII(resource.URI) {
 			fault("resource %q: percent-encode what is not ASCII in its URI", resource.URI)
 		}
 	}
-	for template := range shown(session.ResourceTemplates(ctx, nil)) {
+	templates, allTemplates := shown(session.ResourceTemplates(ctx, nil))
+	for _, template := range templates {
 		if !isASCII(template.URITemplate) {
 			fault("resource template %q: percent-encode what is not ASCII in it", template.URITemplate)
+		}
+	}
+	for _, tool := range tools {
+		uri, err := viewOf(tool)
+		switch {
+		case err != nil:
+			fault("tool %q: %w", tool.Name, err)
+		case uri == "" || has[uri] || !all || !allTemplates || slices.ContainsFunc(templates, mayGive(uri)):
+		default:
+			fault("tool %q: its view is the resource %q, which the server does not have; add it, or remove the tool's resourceUri", tool.Name, uri)
 		}
 	}
 	return errors.Join(faults...)
 }
 
 // shown gives the items of a list up to its first error: a capability that is
-// not there, or a list that is not for strangers.
-func shown[T any](list iter.Seq2[T, error]) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for item, err := range list {
-			if err != nil || !yield(item) {
-				return
-			}
+// not there, or a list that is not for strangers. all is whether there was none.
+func shown[T any](list iter.Seq2[T, error]) (items []T, all bool) {
+	for item, err := range list {
+		if err != nil {
+			return items, false
 		}
+		items = append(items, item)
+	}
+	return items, true
+}
+
+// viewOf gives the URI of a tool's view (MCP Apps 2026-01-26): ui.resourceUri
+// in its _meta, or the older ui/resourceUri where that is absent. "" is none.
+func viewOf(tool *mcp.Tool) (uri string, err error) {
+	at := "_meta.ui.resourceUri"
+	ui, _ := tool.Meta["ui"].(map[string]any)
+	value, given := ui["resourceUri"]
+	if !given {
+		at = "_meta ui/resourceUri"
+		if value, given = tool.Meta["ui/resourceUri"]; !given {
+			return "", nil
+		}
+	}
+	if uri, _ = value.(string); uri == "" {
+		return "", fmt.Errorf("%s is no URI; name the resource that shows the tool's result", at)
+	}
+	return uri, nil
+}
+
+// mayGive reports for a template whether it might give the URI: what it has
+// before its first expression fits. Only reading would tell for sure, and a
+// look runs nothing.
+func mayGive(uri string) func(*mcp.ResourceTemplate) bool {
+	return func(t *mcp.ResourceTemplate) bool {
+		literal, _, _ := strings.Cut(t.URITemplate, "{")
+		return strings.HasPrefix(uri, literal)
 	}
 }
 

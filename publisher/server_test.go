@@ -40,6 +40,49 @@ func TestServersAreLookedAt(t *testing.T) {
 	}
 }
 
+// A tool's view is a resource that the server has (mcp section 4).
+func TestViewsAreThere(t *testing.T) {
+	tool := func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, errors.New("no") }
+	read := func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		return nil, errors.New("no")
+	}
+	for _, tt := range []struct {
+		name string
+		meta mcp.Meta
+		want string // of the fault; "" is none
+	}{
+		{"none", nil, ""},
+		{"there", mcp.Meta{"ui": map[string]any{"resourceUri": "ui://calendar/week.html"}}, ""},
+		{"there, flat", mcp.Meta{"ui/resourceUri": "ui://calendar/week.html"}, ""},
+		{"by template", mcp.Meta{"ui": map[string]any{"resourceUri": "ui://skins/dark.html"}}, ""},
+		{"missing", mcp.Meta{"ui": map[string]any{"resourceUri": "ui://calendar/weak.html"}}, `tool "t": its view is the resource "ui://calendar/weak.html", which the server does not have`},
+		{"missing, flat", mcp.Meta{"ui/resourceUri": "ui://other"}, `its view is the resource "ui://other"`},
+		{"the flat one is not read", mcp.Meta{"ui": map[string]any{"resourceUri": "ui://calendar/week.html"}, "ui/resourceUri": "ui://other"}, ""},
+		{"no text", mcp.Meta{"ui": map[string]any{"resourceUri": 7}}, `tool "t": _meta.ui.resourceUri is no URI`},
+		{"visibility alone", mcp.Meta{"ui": map[string]any{"visibility": []string{"app"}}}, ""},
+	} {
+		s := newServer(new(int))
+		s.AddTool(&mcp.Tool{Name: "t", Description: "T.", InputSchema: map[string]any{"type": "object"}, Meta: tt.meta}, tool)
+		s.AddResource(&mcp.Resource{URI: "ui://calendar/week.html", Name: "week"}, read)
+		s.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: "ui://skins/{skin}.html", Name: "skin"}, read)
+		cfg := twoApps()
+		cfg.Apps[1].Server = s
+		_, err := publisher.New(cfg)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+
+	// A server without any resource has no view either.
+	s := mcp.NewServer(&mcp.Implementation{Name: "com.example/notes", Version: "1.0.0"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}})
+	s.AddTool(&mcp.Tool{Name: "t", Description: "T.", InputSchema: map[string]any{"type": "object"}, Meta: mcp.Meta{"ui/resourceUri": "ui://other"}}, tool)
+	cfg := twoApps()
+	cfg.Apps[1].Server = s
+	if _, err := publisher.New(cfg); err == nil || !strings.Contains(err.Error(), "ui://other") {
+		t.Errorf("a server without resources: %v", err)
+	}
+}
+
 // A server that keeps its lists from strangers is published all the same.
 func TestServersMayKeepTheirLists(t *testing.T) {
 	s := newServer(new(int))

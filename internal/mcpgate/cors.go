@@ -6,6 +6,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/openbot-build/openbot-go/internal/weburl"
 )
 
 // checkOrigin refuses an Origin that is not listed, exactly as written, and
@@ -85,10 +88,21 @@ func checkOrigin(o string) error {
 		return fmt.Errorf(`origin "*" cannot be allowed: list each origin`)
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil:
 		return fmt.Errorf("origin %q: write scheme and host, for instance https://host.example.com", o)
-	case u.Path != "" || u.RawQuery != "" || u.Fragment != "":
+	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
+		host, ok := weburl.Domain(u.Hostname())
+		if !ok {
+			return fmt.Errorf("origin %q: browsers send the host in ASCII", o)
+		}
+		if u.Port() != "" {
+			host += ":" + u.Port()
+		}
+		return fmt.Errorf("origin %q: browsers send the host in ASCII, write %s://%s", o, u.Scheme, host)
+	case u.Path != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(o, "#"):
 		return fmt.Errorf("origin %q: write scheme and host only, without a path or a slash at the end", o)
 	case o != strings.ToLower(o):
 		return fmt.Errorf("origin %q: browsers send it in lower case", o)
+	case strings.HasSuffix(o, ":"):
+		return fmt.Errorf("origin %q: the port is missing after the colon", o)
 	case u.Scheme == "https" && u.Port() == "443", u.Scheme == "http" && u.Port() == "80":
 		return fmt.Errorf("origin %q: browsers leave the default port out", o)
 	}

@@ -326,12 +326,25 @@ func TestSessionsAreBounded(t *testing.T) {
 
 func TestNewRefusesOrigins(t *testing.T) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "n/x", Version: "1"}, nil)
-	for _, o := range []string{"null", "*", "host.example.com", "https://host.example.com/", "https://host.example.com:443", "https://HOST.example.com", "ftp://a.example", "https://u@a.example", ""} {
+	for _, o := range []string{"null", "*", "host.example.com", "https://host.example.com/", "https://host.example.com:443", "https://HOST.example.com", "ftp://a.example", "https://u@a.example", "",
+		"https://例え.example", "https://%E4%BE%8B.example", "http://ex ample.example", "https://a.example:", "https://a.example?", "https://a.example#"} {
 		if _, err := New(s, &Options{Origins: []string{o}}); err == nil {
 			t.Errorf("origin %q was accepted", o)
 		}
 	}
 	if _, err := New(s, &Options{Origins: []string{"https://host.example.com", "http://localhost:3000"}}); err != nil {
+		t.Error(err)
+	}
+	// The message gives what a browser sends, to be copied.
+	for o, want := range map[string]string{
+		"https://例え.example":      "write https://xn--r8jz45g.example",
+		"https://例え.example:8443": "write https://xn--r8jz45g.example:8443",
+	} {
+		if _, err := New(s, &Options{Origins: []string{o}}); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("origin %q: %v", o, err)
+		}
+	}
+	if _, err := New(s, &Options{Origins: []string{"https://xn--r8jz45g.example"}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := New(nil, nil); err == nil {

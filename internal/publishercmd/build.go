@@ -15,6 +15,7 @@ import (
 
 	"github.com/openbot-build/openbot-go/catalog"
 	"github.com/openbot-build/openbot-go/publisher"
+	"github.com/openbot-build/openbot-go/publisher/check"
 )
 
 type buildCommand struct {
@@ -27,8 +28,13 @@ type buildCommand struct {
 func (*buildCommand) Help() string {
 	return `Every app must have its MCP endpoint elsewhere (endpoint: in the configuration): files cannot answer calls.
 
-Besides the documents it writes _headers (Netlify, Cloudflare Pages), nginx.conf and Caddyfile: a static host must be told the exact media types, CORS, and to answer 404 for unknown paths under /.well-known/. Try the result with publisher check.`
+DIR/public is the web root: upload it, or let a server serve it. A static host must be told the exact media types, CORS, and to answer 404 for unknown paths under /.well-known/. DIR/public/_headers tells Netlify and Cloudflare Pages; DIR/nginx.conf and DIR/Caddyfile tell those servers and stay out of the web root.
+
+The host makes its own ETag and Last-Modified. Try the result with publisher check.`
 }
+
+// webRoot is the folder of what everybody may read.
+const webRoot = "public/"
 
 // manifestName lists what build wrote, so that it can replace and remove it.
 const manifestName = ".openbot-publisher"
@@ -54,6 +60,9 @@ func (b *buildCommand) run(_ context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
+	for _, f := range config.notForHosts() {
+		fmt.Fprintf(env.Stdout, "! %s\n", plain(f.String()))
+	}
 	site := pub.Files()
 	docs, err := asFiles(site)
 	if err != nil {
@@ -67,7 +76,7 @@ func (b *buildCommand) run(_ context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	files := slices.Concat(docs, snippets)
+	files := docs
 	for _, p := range pictures {
 		name, err := fileName(p)
 		if err != nil {
@@ -78,11 +87,31 @@ func (b *buildCommand) run(_ context.Context, env *Env) error {
 	// Some static hosts answer every unknown path with the root page unless
 	// there is a page for this.
 	files = append(files, outFile{"404.html", []byte("<!doctype html><title>Not found</title><p>Not found\n")})
+	for i := range files {
+		files[i].name = webRoot + files[i].name
+	}
+	files = append(files, snippets...)
 	if err := writeSite(b.Out, files, b.Force); err != nil {
 		return fmt.Errorf("write %s: %w", b.Out, err)
 	}
-	fmt.Fprintf(env.Stdout, "%d files in %s\n", len(files), b.Out)
+	fmt.Fprintf(env.Stdout, "%d files in %s; the web root is %s\n", len(files), b.Out, filepath.Join(b.Out, webRoot))
 	return nil
+}
+
+// notForHosts is advice on members that only publisher serve heeds.
+func (c *configFile) notForHosts() (advice faultList) {
+	add := func(i int, member, value, header string) {
+		if value != "" {
+			f := c.fault(fmt.Sprintf("apps[%d].%s", i, member), "has no effect on files: a static host makes its own "+header)
+			f.Level = check.Advice
+			advice = append(advice, f)
+		}
+	}
+	for _, i := range c.settings.servedHere() {
+		add(i, "etag", c.settings.Apps[i].ETag, "ETag")
+		add(i, "last_modified", c.settings.Apps[i].LastModified, "Last-Modified")
+	}
+	return advice
 }
 
 // asFiles names the file of each document, and refuses two that cannot stand
@@ -194,7 +223,8 @@ func writeSite(dir string, files []outFile, force bool) error {
 		}
 	}
 	last := func(f outFile) int {
-		if f.name == strings.TrimPrefix(catalog.WellKnownPath, "/") || f.name == strings.TrimPrefix(catalog.ARDPath, "/") {
+		switch "/" + strings.TrimPrefix(f.name, webRoot) {
+		case catalog.WellKnownPath, catalog.ARDPath:
 			return 1
 		}
 		return 0

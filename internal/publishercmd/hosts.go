@@ -28,7 +28,7 @@ func hostSnippets(origin string, site, pictures []publisher.File) ([]outFile, er
 		}
 	}
 	return []outFile{
-		{"_headers", headersFile(rules)},
+		{webRoot + "_headers", headersFile(rules)}, // hosts look for it there
 		{"nginx.conf", nginxFile(u, rules, pictureTypes(pictures))},
 		{"Caddyfile", caddyFile(u, rules)},
 	}, nil
@@ -90,9 +90,13 @@ func pictureTypes(pictures []publisher.File) string {
 func nginxFile(u weburl.URL, rules []publisher.File, pictureTypes string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Written by publisher build. Include it in the server block of %s,
-# which has its own listen, server_name, certificate and a root that is this
-# folder. nginx makes ETags from a file's time and size: keep the times when you
-# copy the files to several machines (rsync -t).
+# which has its own listen, server_name, certificate, and as root the folder
+# public beside this file. nginx makes ETags from a file's time and size: keep
+# the times when you copy the files to several machines (rsync -t).
+
+# Sent with answers to methods other than GET and HEAD.
+set $openbot_allow "";
+if ($request_method !~ "^(GET|HEAD)$") { set $openbot_allow "GET, HEAD, OPTIONS"; }
 `, u.Origin())
 	for _, f := range rules {
 		if dir, isDir := strings.CutSuffix(f.Path, "*"); isDir {
@@ -106,6 +110,7 @@ func nginxFile(u weburl.URL, rules []publisher.File, pictureTypes string) []byte
 		for _, name := range hostHeaders(f.Header) {
 			fmt.Fprintf(&b, "    add_header %s \"%s\" always;\n", name, strings.ReplaceAll(f.Header.Get(name), `"`, `\"`))
 		}
+		b.WriteString("    add_header Allow $openbot_allow always;\n")
 		b.WriteString("    if ($request_method = OPTIONS) { return 204; }\n")
 		if name, err := fileName(f); err == nil && "/"+name != f.Path && !strings.HasSuffix(f.Path, "*") {
 			fmt.Fprintf(&b, "    try_files /%s =404;\n", name)
@@ -114,6 +119,7 @@ func nginxFile(u weburl.URL, rules []publisher.File, pictureTypes string) []byte
 	}
 	b.WriteString(`
 location = /404.html { internal; }
+location = /_headers { return 404; }
 location ^~ /.well-known/acme-challenge/ { }
 location ^~ /.well-known/ { return 404; }
 `)
@@ -122,7 +128,7 @@ location ^~ /.well-known/ { return 404; }
 
 func caddyFile(u weburl.URL, rules []publisher.File) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Written by publisher build. Set root to this folder.\n%s {\n\troot * .\n", u.Authority())
+	fmt.Fprintf(&b, "# Written by publisher build. Run caddy in this folder, or write the full path of public.\n%s {\n\troot * public\n", u.Authority())
 	var paths []string
 	for i, f := range rules {
 		paths = append(paths, f.Path)
@@ -140,6 +146,7 @@ func caddyFile(u weburl.URL, rules []publisher.File) []byte {
 		method OPTIONS
 		path %s
 	}
+	header @preflight Allow "GET, HEAD, OPTIONS"
 	respond @preflight 204
 
 	@write not method GET HEAD OPTIONS
@@ -155,9 +162,9 @@ func caddyFile(u weburl.URL, rules []publisher.File) []byte {
 	try_files {path} {path}.html
 	file_server {
 		index index.html
-		hide _headers nginx.conf Caddyfile %s
+		hide _headers
 	}
 }
-`, strings.Join(paths, " "), strings.Join(slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !strings.HasPrefix(p, "/.well-known/") }), " "), manifestName)
+`, strings.Join(paths, " "), strings.Join(slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !strings.HasPrefix(p, "/.well-known/") }), " "))
 	return []byte(b.String())
 }

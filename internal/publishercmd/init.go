@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"text/template"
 
 	"github.com/openbot-build/openbot-go/internal/weburl"
+	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 type initCommand struct {
@@ -40,7 +43,7 @@ func (c *initCommand) run(_ context.Context, env *Env) error {
 		return err
 	}
 	var out bytes.Buffer
-	if err := t.Execute(&out, map[string]string{"Origin": u.Origin(), "Host": u.Host(), "Namespace": reversed(u.Host())}); err != nil {
+	if err := t.Execute(&out, map[string]string{"Origin": u.Origin(), "Host": u.Host(), "Namespace": namespace(u.Host())}); err != nil {
 		return err
 	}
 	if c.Out == "-" {
@@ -66,11 +69,10 @@ func (c *initCommand) run(_ context.Context, env *Env) error {
 	return nil
 }
 
-// reversed is a host name as a namespace: apps.example.com gives com.example.
-func reversed(host string) string {
-	var labels []string
-	for part := range bytes.SplitSeq([]byte(host), []byte(".")) {
-		labels = append([]string{string(part)}, labels...)
-	}
-	return labels[0] + "." + labels[1] // a public name has two labels at least
+// namespace is the start of an app's name: the domain that its publisher
+// registered, the other way round. shop.example.co.uk gives uk.co.example.
+func namespace(host string) string {
+	labels := strings.Split(publicnet.RegistrableDomain(host), ".")
+	slices.Reverse(labels)
+	return strings.Join(labels, ".")
 }

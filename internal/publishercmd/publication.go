@@ -311,6 +311,9 @@ func (c *configFile) cardMember(app int, path string, e *card.Error) (string, st
 		switch {
 		case len(steps) >= 4 && steps[2] == "headers":
 			steps = append([]string{"settings"}, steps[3:]...)
+			if steps[len(steps)-1] == "name" {
+				steps[len(steps)-1] = "header"
+			}
 		default:
 			steps = []string{"endpoint"}
 		}

@@ -114,7 +114,8 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 	}()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serve: %w", err)
+		_ = server.Close() // the first error counts
+		return errors.Join(fmt.Errorf("serve: %w", err), closeSessions())
 	case <-ctx.Done():
 	}
 	log.Info("stopping")

@@ -237,6 +237,7 @@ func TestRule_DocumentsW8_TLS12OrLater(t *testing.T) {
 
 // A legacy client's open stream does not keep the server from stopping.
 func TestServeStopsWithOpenStreams(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	log, stop := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0")
 	addr := log.wait(t, `msg=serving addr=(\S+)`)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)

@@ -1,7 +1,6 @@
 package publishercmd
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/openbot-build/openbot-go/publisher/check"
 )
@@ -184,10 +182,7 @@ func readConfig(name string) (*configFile, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	c := &configFile{name: name, dir: filepath.Dir(name)}
-	if c.tree, err = parser.ParseBytes(data, 0); err != nil {
-		return nil, faultList{c.yamlFault(err)}
-	}
-	if err := yaml.UnmarshalWithOptions(data, &c.settings, yaml.Strict()); err != nil {
+	if c.tree, err = readYAML(data, &c.settings); err != nil {
 		return nil, faultList{c.yamlFault(err)}
 	}
 	var faults faultList
@@ -215,19 +210,6 @@ func parsePrefix(s string) (netip.Prefix, error) {
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	return netip.ParsePrefix(s)
-}
-
-// yamlFault turns an error of the YAML reader into one line with its place.
-func (c *configFile) yamlFault(err error) fault {
-	f := fault{Finding: check.Finding{Level: check.Fault, Where: c.name, Message: oneLine(err)}}
-	var at yaml.Error
-	if errors.As(err, &at) {
-		f.Message = at.GetMessage()
-		if tok := at.GetToken(); tok != nil && tok.Position != nil {
-			f.Where = fmt.Sprintf("%s:%d", c.name, tok.Position.Line)
-		}
-	}
-	return f
 }
 
 // fault is a fault at a path such as "apps[0].icons[1].src".

@@ -19,10 +19,36 @@ func (p *parser) fail(message string) *Error {
 		column--
 	}
 	return &Error{
-		Pointer: p.pointer(),
-		Message: fmt.Sprintf("%s (line %d, column %d)", message, line, column),
-		NotJSON: true,
+		Pointer:   p.pointer(),
+		Message:   fmt.Sprintf("%s (line %d, column %d)", message, line, column),
+		NotJSON:   true,
+		Truncated: p.cutOff(),
 	}
+}
+
+// cutOff reports whether more text could have mended what is wrong where p
+// stands: only the end is missing, of a word, an escape or a character too.
+func (p *parser) cutOff() bool {
+	rest := p.src[p.at:]
+	switch {
+	case len(rest) == 0:
+		return true
+	case rest[0] == '\\': // an escape sequence: six octets, or two of six
+		for _, c := range rest[1:] {
+			if c != 'u' && c != 'U' && c != '\\' && !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
+				return false
+			}
+		}
+		return len(rest) < 12
+	case rest[0] >= utf8.RuneSelf:
+		return !utf8.FullRune(rest)
+	}
+	for _, word := range []string{"true", "false", "null"} {
+		if len(rest) < len(word) && bytes.HasPrefix([]byte(word), rest) {
+			return true
+		}
+	}
+	return false
 }
 
 // pointer is the JSON Pointer of the value in which p stands: it goes down

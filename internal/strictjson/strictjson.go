@@ -11,7 +11,10 @@
 // 32 octets for each octet of input, in the worst case of many tiny values.
 package strictjson
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Error is one fault. Pointer is a JSON Pointer (RFC 6901) to the place; the
 // empty string is the whole document.
@@ -21,6 +24,9 @@ type Error struct {
 	// NotJSON is true when the text is no strict JSON at all, and false when
 	// it is JSON that does not fit (a duplicate member, another type).
 	NotJSON bool
+	// Truncated is true when the text ends before its JSON does: what is there
+	// may be the beginning of a longer text that was cut off on the way.
+	Truncated bool
 }
 
 func (e *Error) Error() string {
@@ -42,4 +48,16 @@ func Member(pointer, name string) string {
 		name = escaper.Replace(name)
 	}
 	return pointer + "/" + name
+}
+
+// maxQuote is how many octets of a text Quote shows.
+const maxQuote = 120
+
+// Quote puts a document's text into a message: in quotes, with what is not
+// printable escaped, and cut to a readable length.
+func Quote(s string) string {
+	if len(s) > maxQuote {
+		return strconv.Quote(strings.ToValidUTF8(s[:maxQuote], "")) + "..."
+	}
+	return strconv.Quote(s)
 }

@@ -245,3 +245,16 @@ func BenchmarkUnmarshal_encodingJSON(b *testing.B) {
 		}
 	}
 }
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                               `""`,
+		"a\x1b\u202e\xff\"":              `"a\x1b\u202e\xff\""`,
+		strings.Repeat("a", 120):         `"` + strings.Repeat("a", 120) + `"`,
+		strings.Repeat("a", 119) + "日日日": `"` + strings.Repeat("a", 119) + `"...`,
+	} {
+		if got := Quote(in); got != want {
+			t.Errorf("Quote(%q) = %s", in, got)
+		}
+	}
+}

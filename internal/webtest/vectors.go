@@ -4,42 +4,18 @@ package webtest
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
 // Vectors decodes every copy of the named vector file that this run can see,
-// each into a value of type T.
-//
-// The first source is the package's own testdata/vectors directory. The second
-// is the directory in OPENBOT_VECTORS or, when that is not set, shared/vectors
-// beside the checkout if it exists. Other files of the same format can so be
-// run with OPENBOT_VECTORS=DIR go test -run Vectors ./...
-//
-// The test fails when no file is found, or when OPENBOT_VECTORS is set and
-// does not hold the file: a vector test without vectors would prove nothing.
+// each into a value of type T. Where it looks, and when the test fails, is
+// told at [VectorFiles].
 func Vectors[T any](t testing.TB, name string) []T {
 	t.Helper()
-	var files []string
-	if own := filepath.Join("testdata", "vectors", name); exists(own) {
-		files = append(files, own)
-	}
-	if dir := os.Getenv("OPENBOT_VECTORS"); dir != "" {
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(moduleRoot(t), dir)
-		}
-		file := filepath.Join(dir, name)
-		if !exists(file) {
-			t.Fatalf("OPENBOT_VECTORS is %s, but there is no %s", dir, file)
-		}
-		files = append(files, file)
-	} else if file := filepath.Join(moduleRoot(t), "..", "shared", "vectors", name); exists(file) {
-		files = append(files, file)
-	}
-	if len(files) == 0 {
-		t.Fatalf("no vectors: neither testdata/vectors/%[1]s nor a directory with %[1]s (set OPENBOT_VECTORS)", name)
-	}
+	files := VectorFiles(t, name)
 	out := make([]T, len(files))
 	for i, file := range files {
 		data, err := os.ReadFile(file)
@@ -51,6 +27,53 @@ func Vectors[T any](t testing.TB, name string) []T {
 		}
 	}
 	return out
+}
+
+// VectorFiles gives the vector files that match a pattern of path.Match, such
+// as "robots-vectors.json" or "server-card-examples/*.json".
+//
+// The first source is the package's own testdata/vectors directory. The second
+// is the directory in OPENBOT_VECTORS, which may be relative to the module's
+// root, or, when that is not set, shared/vectors beside the checkout if it
+// exists. Other files of the same format can so be run with
+// OPENBOT_VECTORS=DIR go test -run Vectors ./...
+//
+// The test fails when no file is found, or when OPENBOT_VECTORS is set and
+// does not hold one: a vector test without vectors would prove nothing.
+func VectorFiles(t testing.TB, pattern string) []string {
+	t.Helper()
+	files := matches(t, filepath.Join("testdata", "vectors"), pattern)
+	other := os.Getenv("OPENBOT_VECTORS")
+	dir := other
+	switch {
+	case other == "":
+		dir = filepath.Join(moduleRoot(t), "..", "shared", "vectors")
+	case !filepath.IsAbs(other):
+		dir = filepath.Join(moduleRoot(t), other)
+	}
+	more := matches(t, dir, pattern)
+	if other != "" && len(more) == 0 {
+		t.Fatalf("OPENBOT_VECTORS is %s, but there is no %s", dir, filepath.Join(dir, pattern))
+	}
+	files = append(files, more...)
+	if len(files) == 0 {
+		t.Fatalf("no vectors: neither testdata/vectors/%[1]s nor a directory with %[1]s (set OPENBOT_VECTORS)", pattern)
+	}
+	return files
+}
+
+// matches gives the files in dir that match the pattern; dir itself is no
+// pattern, whatever its name holds.
+func matches(t testing.TB, dir, pattern string) []string {
+	t.Helper()
+	names, err := fs.Glob(os.DirFS(dir), pattern)
+	if err != nil {
+		t.Fatalf("vectors %s: %v", pattern, err)
+	}
+	for i, name := range names {
+		names[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return names
 }
 
 func exists(name string) bool {

@@ -63,4 +63,18 @@ func TestSourcesOfCases(t *testing.T) {
 	if got, failure := read("demo.json"); failure != "" || len(got) != 2 {
 		t.Errorf("a relative directory: %v, %q", got, failure)
 	}
+
+	other := filepath.Join(t.TempDir(), "a[b") // a directory's name is no pattern
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"demo.json", "demo-2.json"} {
+		if err := os.WriteFile(filepath.Join(other, name), []byte(`{}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("OPENBOT_VECTORS", other)
+	if got := webtest.VectorFiles(t, "dem*.json"); len(got) != 3 || got[1] != filepath.Join(other, "demo-2.json") {
+		t.Errorf("files of a pattern: %q", got)
+	}
 }
