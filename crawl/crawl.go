@@ -209,13 +209,15 @@ func (c *Crawler) acquire(ctx context.Context, addr netip.Addr) (release func(),
 	return func() { c.addresses.done(key, time.Time{}) }, nil
 }
 
-// spread is d give or take a tenth (D17), always the same for one address and
-// time, so that a judgement made anew does not move the next visit.
+// spread is d give or take a tenth (D17), 7 days at most, always the same for
+// one address and time, so that a judgement made anew does not move the next
+// visit.
 func (c *Crawler) spread(d time.Duration, url string, at time.Time) time.Duration {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.LittleEndian, [2]uint64{c.seed, uint64(at.UnixMicro())}) //nolint:gosec // only mixed
 	_, _ = h.Write([]byte(url))
-	return jitter(d, mathrand.New(mathrand.NewPCG(h.Sum64(), 1)).Float64()) //nolint:gosec // spreads load, protects nothing
+	r := mathrand.New(mathrand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // spreads load, protects nothing
+	return min(jitter(d, r), maxInterval).Truncate(time.Microsecond)
 }
 
 // AddSource makes an address known and due at once, as a person's wish: a

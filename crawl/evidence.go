@@ -14,10 +14,18 @@ import (
 // not be an amplifier against third parties (A2).
 const maxPointers = 8
 
+// maxForeign is how many of them may lie on other registrable domains.
+const maxForeign = 3
+
+// maxNeeds is how many octets the addresses that one judgement rests on may
+// have.
+const maxNeeds = 64 << 10
+
 // faultError is why a document cannot be used.
 type faultError struct {
 	reason index.Reason
 	text   string
+	from   source
 }
 
 func (e *faultError) Error() string { return e.text }
@@ -33,13 +41,14 @@ func (v *visit) evidence(w *work) discovery.FetchFunc {
 			return nil, fmt.Errorf("read evidence: %w", err)
 		}
 		if url == w.doc.URL {
-			return nil, &faultError{index.ReasonInvalid, url + " is the card itself and neither a catalog nor a page"}
+			return nil, &faultError{reason: index.ReasonInvalid, text: url + " is the card itself and neither a catalog nor a page"}
 		}
-		if !slices.Contains(w.doc.Needs, url) {
-			w.doc.Needs = append(w.doc.Needs, url)
+		if slices.Contains(w.pointers, url) && !slices.Contains(v.followed(w.pointers), url) {
+			text := fmt.Sprintf("%s is not read: %s names more than %d catalogs, or more than %d on other domains", url, w.doc.URL, maxPointers, maxForeign)
+			return nil, &faultError{reason: index.ReasonUnreadable, text: text}
 		}
-		if slices.Index(w.pointers, url) >= maxPointers {
-			return nil, &faultError{index.ReasonUnreadable, fmt.Sprintf("%s is not read: %s names more than %d catalogs", url, w.doc.URL, maxPointers)}
+		if !w.need(url) {
+			return nil, &faultError{reason: index.ReasonUnreadable, text: fmt.Sprintf("%.300s is not read: %s leads to too many or too long addresses", url, w.doc.URL)}
 		}
 		if u.Authority() == v.host {
 			if err := v.readHere(ctx, w, url, want); err != nil {
@@ -62,6 +71,48 @@ func (v *visit) evidence(w *work) discovery.FetchFunc {
 	}
 }
 
+// followed are those of the catalogs that a document of this host names which
+// count: the first few, and fewer on other domains.
+func (v *visit) followed(urls []string) []string {
+	var out []string
+	foreign := 0
+	for _, u := range urls {
+		if len(out) == maxPointers {
+			break
+		}
+		if v.foreign(u) {
+			if foreign == maxForeign {
+				continue
+			}
+			foreign++
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+// foreign reports whether a document lies on another registrable domain.
+func (v *visit) foreign(url string) bool {
+	return index.RegistrableDomain(hostOf(url)) != index.RegistrableDomain(v.host)
+}
+
+// need notes that w rests on a document. It reports false when there are too
+// many.
+func (w *work) need(url string) bool {
+	if slices.Contains(w.doc.Needs, url) {
+		return true
+	}
+	size := len(url)
+	for _, u := range w.doc.Needs {
+		size += len(u)
+	}
+	if size > maxNeeds {
+		return false
+	}
+	w.doc.Needs = append(w.doc.Needs, url)
+	return true
+}
+
 // readHere visits a document of this host that evidence needs, if it is due.
 // Errors: ErrDeferred when it cannot be visited now, or the store's.
 func (v *visit) readHere(ctx context.Context, w *work, url string, want discovery.Want) error {
@@ -73,29 +124,36 @@ func (v *visit) readHere(ctx context.Context, w *work, url string, want discover
 			v.err = err
 			return err
 		case stored == nil:
-			d = v.newDoc(index.NewDoc{Kind: kindOf(want), Class: w.evidenceClass(), URL: url, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)})
-		case stored.NextAt.After(w.now) && !tooOld(w, stored):
+			d = v.newDoc(index.NewDoc{Kind: kindOf(want), Class: v.evidenceClass(w, url), URL: url, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)})
+		case stored.NextAt.After(w.now) && !v.tooOld(w, stored):
 			return nil
 		default:
 			d = stored
 		}
 		v.docs[url] = d
 	}
-	if v.stage[url] == queued && (d.Kind == index.CatalogDoc || d.Kind == index.PageDoc) {
+	if v.stage[url] == queued {
+		if d.Hash == "" && !isWellKnown(url) {
+			d.Kind = kindOf(want) // whatever a stranger called it
+		}
 		v.do(ctx, d)
 	}
 	if s := v.stage[url]; s != done {
 		if s == handedBack {
-			v.find(index.NewDoc{URL: url, Kind: d.Kind, Class: w.evidenceClass(), From: d.From, FoundBy: d.FoundBy, Now: true})
+			v.find(index.NewDoc{URL: url, Kind: d.Kind, Class: v.evidenceClass(w, url), From: d.From, FoundBy: d.FoundBy, Now: true})
 		}
 		return fmt.Errorf("%s: %w", url, discovery.ErrDeferred)
 	}
 	return nil
 }
 
-// evidenceClass is how urgent a document is that the card w needs (P6).
-func (w *work) evidenceClass() index.Class {
+// evidenceClass is how urgent a document is that the card w needs (P6). On
+// another domain it is never more urgent than that domain's own documents: any
+// stranger's card can name it.
+func (v *visit) evidenceClass(w *work, url string) index.Class {
 	switch {
+	case v.foreign(url):
+		return index.ClassNew
 	case w.was.Class == index.ClassUser:
 		return index.ClassUser
 	case w.live:
@@ -111,9 +169,9 @@ func (v *visit) known(ctx context.Context, w *work, url string, kind index.Kind)
 		return d, nil
 	}
 	if err := v.c.network.CheckURL(url); err != nil {
-		return nil, &faultError{index.ReasonUnreadable, oneLine(discovery.FetchError(url, err))}
+		return nil, &faultError{reason: index.ReasonUnreadable, text: oneLine(discovery.FetchError(url, err))}
 	}
-	n := index.NewDoc{URL: url, Kind: kind, Class: w.evidenceClass(), From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
+	n := index.NewDoc{URL: url, Kind: kind, Class: v.evidenceClass(w, url), From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
 	d, err := v.lookup(ctx, url)
 	switch {
 	case err != nil:
@@ -121,7 +179,7 @@ func (v *visit) known(ctx context.Context, w *work, url string, kind index.Kind)
 		return nil, err
 	case d == nil:
 	case d.CheckedAt.IsZero():
-	case tooOld(w, d):
+	case v.tooOld(w, d):
 		n.Now = true
 	case !d.NextAt.IsZero() && w.now.Sub(d.NextAt) > overdueFor:
 		n.Now = true
@@ -133,8 +191,9 @@ func (v *visit) known(ctx context.Context, w *work, url string, kind index.Kind)
 }
 
 // tooOld reports whether a person's wish to have w judged anew needs d anew.
-func tooOld(w *work, d *index.Doc) bool {
-	return w.was.Class == index.ClassUser && w.now.Sub(d.CheckedAt) > askedAgain
+// Documents of other domains keep their own time.
+func (v *visit) tooOld(w *work, d *index.Doc) bool {
+	return w.was.Class == index.ClassUser && !v.foreign(d.URL) && w.now.Sub(d.CheckedAt) > askedAgain
 }
 
 // stored gives the content of a stored document, following its redirects over
@@ -143,9 +202,12 @@ func tooOld(w *work, d *index.Doc) bool {
 func (v *visit) stored(ctx context.Context, w *work, d *index.Doc, asked string) (*discovery.Document, []string, error) {
 	var chain []string
 	for redirected(d) {
+		if d != w.doc && !usable(d.Fault) { // where it points now is not known
+			return nil, nil, faultIn(d)
+		}
 		chain = append(chain, d.Chain[:max(len(d.Chain)-1, 0)]...)
 		if len(chain) > maxHops {
-			return nil, nil, &faultError{index.ReasonUnreadable, fmt.Sprintf("%s is redirected more than %d times", asked, maxHops)}
+			return nil, nil, &faultError{reason: index.ReasonUnreadable, text: tooManyHops(asked)}
 		}
 		next, err := v.known(ctx, w, d.FinalURL, d.Kind)
 		if err != nil {
@@ -157,9 +219,17 @@ func (v *visit) stored(ctx context.Context, w *work, d *index.Doc, asked string)
 		return &discovery.Document{URL: asked, FinalURL: d.URL, FetchedAt: d.CheckedAt}, d.XRobots, nil
 	}
 	if !usable(d.Fault) {
-		return nil, nil, &faultError{d.Fault, d.FaultText}
+		return nil, nil, faultIn(d)
+	}
+	if _, err := v.load(ctx, d); err != nil {
+		v.err = err
+		return nil, nil, err
 	}
 	return asDocument(d, asked, chain), d.XRobots, nil
+}
+
+func faultIn(d *index.Doc) *faultError {
+	return &faultError{d.Fault, d.FaultText, source{url: d.URL, since: d.FaultSince, checked: d.CheckedAt}}
 }
 
 func kindOf(w discovery.Want) index.Kind {

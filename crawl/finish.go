@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"strings"
 	"time"
 
 	"github.com/openbot-build/openbot-go/index"
@@ -22,7 +21,7 @@ func (v *visit) finish(w *work, r result) {
 	switch {
 	case r.reason == "":
 		d.FaultSince = time.Time{}
-	case r.reason != w.was.Fault, r.waiting != strings.HasPrefix(w.was.FaultText, waitText):
+	case r.reason != w.was.Fault:
 		d.FaultSince = w.now
 	}
 	d.Fault, d.FaultText = r.reason, cut(r.text, 1000)
@@ -41,15 +40,15 @@ func (v *visit) finish(w *work, r result) {
 			d.Class = min(w.was.Class, d.Class)
 		}
 	case r.failed:
-		d.NextAt = w.now.Add(v.c.spread(failureDelay(d.Fails), d.URL, d.CheckedAt))
+		d.NextAt = v.c.ownTime(d)
 		if d.Kind == index.CardDoc && awaitsRemoval(r.reason) {
 			d.Class = index.ClassRemoval
 		}
-	case w.asked || d.Interval == 0:
-		d.Interval = nextInterval(w.was.Interval, maxAge(d.CacheControl), r.changed)
-		d.NextAt = w.now.Add(v.c.spread(d.Interval, d.URL, w.now))
-	default: // judged anew, not read anew
-		d.NextAt = w.was.ReadAt.Add(v.c.spread(d.Interval, d.URL, w.was.ReadAt))
+	default:
+		if w.asked || d.Interval == 0 {
+			d.Interval = nextInterval(w.was.Interval, maxAge(d.CacheControl), r.changed)
+		}
+		d.NextAt = v.c.ownTime(d)
 	}
 	d.NextAt = earlier(d.NextAt, r.edge)
 	if soonest := w.now.Add(minGap); d.NextAt.Before(soonest) {
@@ -76,13 +75,25 @@ func (v *visit) finish(w *work, r result) {
 		v.out.Drop = append(v.out.Drop, d.URL)
 		return
 	}
-	v.out.Docs = append(v.out.Docs, *d)
+	out := *d
+	if w.stored && out.Hash == w.was.Hash {
+		out.Body = nil // the store keeps what it has
+	}
+	v.bytes += len(out.Body)
+	v.out.Docs = append(v.out.Docs, out)
+	if v.bytes > visitBytes {
+		v.over = true
+	}
 }
 
 // awaitsRemoval reports whether the next check of a card with this fault may
 // remove it, or bring back what asked to be left out (P6).
-func awaitsRemoval(reason index.Reason) bool {
-	return reason == index.ReasonGone || reason == index.ReasonInvalid || reason == index.ReasonNoIndex
+func awaitsRemoval(reason index.Reason) bool { return removes(reason) || reason == index.ReasonNoIndex }
+
+// removes reports whether a fault removes a card when it is seen a second time,
+// a day after the first (D15).
+func removes(reason index.Reason) bool {
+	return reason == index.ReasonGone || reason == index.ReasonInvalid
 }
 
 // news reports whether documents that need this one must be judged anew: its
@@ -92,5 +103,5 @@ func news(w *work, r result) bool {
 	d := w.doc
 	return r.changed || r.reason != w.was.Fault || d.NoIndex != w.was.NoIndex ||
 		w.was.CheckedAt.IsZero() || d.FinalURL != w.was.FinalURL ||
-		w.asked && (w.was.Class <= index.ClassRemoval || w.now.Sub(w.was.NextAt) > overdueFor)
+		w.asked && (w.was.Class <= index.ClassRemoval || removes(r.reason) || w.now.Sub(w.was.NextAt) > overdueFor)
 }

@@ -3,6 +3,7 @@ package crawl
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,9 +11,6 @@ import (
 	"github.com/openbot-build/openbot-go/discovery"
 	"github.com/openbot-build/openbot-go/index"
 )
-
-// waitText begins the text of every judgement that waits.
-const waitText = "waiting until "
 
 // errNoIndex is why a document that could be read is no evidence (OB-120).
 var errNoIndex = errors.New("its X-Robots-Tag asks not to be indexed, so nothing found only through it is")
@@ -26,11 +24,17 @@ type check struct {
 
 	// How the card document stood before this visit.
 	firstSeen  time.Time
-	fails      int // failed checks in a row
+	fails      int // failed checks in a row, this one included if it fails
 	wasFault   index.Reason
 	faultSince time.Time
 	waitSince  time.Time // zero unless it has been waiting
 	needed     bool      // another document rests on it: not given up
+
+	// When the document was looked at: earlier than now if its stored copy is
+	// judged. Of a redirected card that is its target, whose fault may be
+	// younger than faultSince.
+	seen        time.Time
+	targetSince time.Time
 
 	// What this visit found. fault is "" for a card that can be used; text is a
 	// clause that says what is wrong. waitsFor is a document that must be read
@@ -52,6 +56,7 @@ type verdict struct {
 	text     string
 	failed   bool      // counts as a failed check
 	waiting  bool      // another document is to be read first
+	again    bool      // the second look is due (D15)
 	drop     bool      // the lead is given up
 	edge     time.Time // when time alone changes the entry; zero: never
 }
@@ -101,8 +106,11 @@ func (c *check) listed() verdict {
 	ev := *c.conf.Evidence
 	e.Evidence = &ev
 	e.State, e.Reason, e.StaleSince = index.Listed, "", time.Time{}
-	e.Identifier, e.DisplayName = ev.Entry.Identifier, ev.Entry.DisplayName
-	e.Description, e.Tags = ev.Entry.Description, ev.Entry.Tags
+	e.Identifier, e.DisplayName = ev.Entry.Identifier, runes(ev.Entry.DisplayName, maxName)
+	e.Description = runes(ev.Entry.Description, maxDescription)
+	for _, t := range ev.Entry.Tags[:min(len(ev.Entry.Tags), maxTags)] {
+		e.Tags = append(e.Tags, runes(t, maxTag))
+	}
 	e.FirstSeen, e.CheckedAt = c.now, c.now
 	if c.prev != nil {
 		e.FirstSeen = c.prev.FirstSeen
@@ -136,18 +144,23 @@ func (c *check) broken() verdict {
 	if c.fault == index.ReasonInvalid {
 		code = index.OutcomeInvalid
 	}
-	if c.wasFault == c.fault && c.now.Sub(c.faultSince) >= apart {
+	since := c.now
+	if c.wasFault == c.fault {
+		since = c.faultSince
+	}
+	if c.targetSince.After(since) {
+		since = c.targetSince
+	}
+	if c.seen.Sub(since) >= apart {
 		return c.remove(code, c.fault, c.text)
 	}
 	v := c.keep(code, c.fault, c.text)
 	if v.entry != nil && v.entry.State != index.Removed {
-		since := c.now
-		if c.wasFault == c.fault {
-			since = c.faultSince
-		}
 		second := since.Add(apart)
 		v.sentence += fmt.Sprintf(" If that is still so after %s, it is removed.", second.UTC().Format(time.DateTime+"Z"))
-		v.edge = earlier(v.edge, second)
+		if v.again = !c.now.Before(second); !v.again {
+			v.edge = earlier(v.edge, second)
+		}
 	}
 	return v
 }
@@ -158,14 +171,14 @@ func (c *check) unproven() verdict {
 	}
 	last := c.prev.Evidence
 	for _, f := range c.conf.Findings {
-		if last == nil || f.CatalogURL != last.CatalogURL {
+		if last == nil || f.CatalogURL != last.CatalogURL && !slices.Contains(last.Chain, f.CatalogURL) {
 			continue
 		}
 		switch {
 		case f.Status == discovery.NotListed:
 			return c.remove(index.OutcomeUnconfirmed, index.ReasonDelisted,
 				last.CatalogURL+" lists it no more, and no other catalog of its publisher does; to return, list it there again")
-		case errors.Is(f.Err, errNoIndex):
+		case allNoIndex(f.Err):
 			return c.remove(index.OutcomeUnconfirmed, index.ReasonNoIndex, last.CatalogURL+" cannot count: "+errNoIndex.Error())
 		}
 		return c.keep(index.OutcomeUnconfirmed, index.ReasonUnconfirmed, "the catalog that lists it cannot be used: "+whyUnread(f))
@@ -195,18 +208,22 @@ func (c *check) missing() string {
 
 // wait changes nothing but what time changes.
 func (c *check) wait(urls []string) verdict {
-	text := waitText + strings.Join(urls, " and ") + " has been read on a visit of its own"
+	text := "waiting until " + strings.Join(urls, " and ") + " has been read on a visit of its own"
 	if c.live() && !c.waitSince.IsZero() && c.now.Sub(c.waitSince) >= waitingFor {
 		v := c.keep(index.OutcomeWaiting, index.ReasonUnconfirmed, text)
-		v.waiting, v.failed = true, false
+		v.fault, v.waiting, v.failed = index.ReasonWaiting, true, false
 		return v
 	}
-	v := verdict{code: index.OutcomeWaiting, fault: index.ReasonUnconfirmed, text: text, waiting: true}
+	v := verdict{code: index.OutcomeWaiting, fault: index.ReasonWaiting, text: text, waiting: true}
 	if c.live() && c.prev.State != index.Listed {
 		v = c.keep(index.OutcomeWaiting, c.prev.Reason, text)
-		v.fault, v.waiting, v.failed = index.ReasonUnconfirmed, true, false
+		v.fault, v.waiting, v.failed = index.ReasonWaiting, true, false
 	}
 	v.sentence = c.standing(v.entry) + ": " + text + "."
+	if !c.live() && !c.waitSince.IsZero() && c.now.Sub(c.waitSince) >= pointerTime {
+		v.code, v.drop = index.OutcomeDropped, true
+		v.sentence += " It has waited for a month and is not visited any more; submit it again."
+	}
 	return v
 }
 
@@ -264,7 +281,7 @@ func (c *check) lead(v verdict) verdict {
 	if c.prev != nil && c.prev.UpdatedAt.After(since) {
 		since = c.prev.UpdatedAt
 	}
-	if !c.needed && c.fails+1 >= leadFails && c.now.Sub(since) >= leadTime {
+	if !c.needed && c.fails >= leadFails && c.now.Sub(since) >= leadTime {
 		v.code, v.drop = index.OutcomeDropped, true
 		v.sentence += " It has failed for a week and is not visited any more; submit it again when it is repaired."
 	}
@@ -325,6 +342,38 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// allNoIndex reports whether noindex alone is why a catalog is not evidence: it
+// says so itself, or every part of it that is missing does. A part that could
+// not be read might have listed the card (OB-134).
+func allNoIndex(err error) bool {
+	if parts, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the list itself
+		return !slices.ContainsFunc(parts.Unwrap(), func(e error) bool { return !allNoIndex(e) })
+	}
+	return errors.Is(err, errNoIndex)
+}
+
+// What an entry takes over from a catalog, in characters; the rest is cut off.
+const (
+	maxName        = 200
+	maxDescription = 1000
+	maxTags        = 32
+	maxTag         = 64
+)
+
+// runes gives the first n characters of s.
+func runes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
 }
 
 func oneLine(err error) string {

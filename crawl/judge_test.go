@@ -92,6 +92,7 @@ func TestJudge(t *testing.T) {
 		{"90 days", check{prev: entryIn(index.Hidden, 90*day), conf: findings(finding(discovery.Unreadable, catURL))}, "removed removed stale_90_days"},
 		{"90 days, deferred", check{prev: entryIn(index.Hidden, 90*day), conf: findings(finding(discovery.Deferred, catURL))}, "removed removed stale_90_days"},
 		{"waiting for a week", check{prev: entryIn(index.Listed, 0), waitSince: noon.Add(-7 * day), conf: findings(finding(discovery.Deferred, catURL))}, "stale stale unconfirmed"},
+		{"lead waiting for a month", check{waitSince: noon.Add(-30 * day), waitsFor: linkURL}, "dropped -"},
 		{"redirect target not read", check{prev: entryIn(index.Listed, 0), waitsFor: linkURL}, "waiting -"},
 
 		{"noindex", check{prev: entryIn(index.Listed, 0), fault: index.ReasonNoIndex}, "removed removed noindex"},
@@ -106,14 +107,14 @@ func TestJudge(t *testing.T) {
 		{"unreachable", check{prev: entryIn(index.Listed, 0), fault: index.ReasonUnreadable}, "stale stale card_unreachable"},
 		{"unreachable for long", check{prev: entryIn(index.Stale, 89*day), fault: index.ReasonUnreadable}, "hidden hidden card_unreachable"},
 
-		{"third failure, too soon", check{fails: 2, firstSeen: noon.Add(-7*day + time.Second), fault: index.ReasonUnreadable}, "unreachable -"},
-		{"second failure", check{fails: 1, firstSeen: noon.Add(-8 * day), fault: index.ReasonUnreadable}, "unreachable -"},
-		{"third failure over a week", check{fails: 2, firstSeen: noon.Add(-7 * day), fault: index.ReasonUnreadable}, "dropped -"},
-		{"third failure, still needed", check{fails: 2, firstSeen: noon.Add(-7 * day), fault: index.ReasonUnreadable, needed: true}, "unreachable -"},
+		{"third failure, too soon", check{fails: 3, firstSeen: noon.Add(-7*day + time.Second), fault: index.ReasonUnreadable}, "unreachable -"},
+		{"second failure", check{fails: 2, firstSeen: noon.Add(-8 * day), fault: index.ReasonUnreadable}, "unreachable -"},
+		{"third failure over a week", check{fails: 3, firstSeen: noon.Add(-7 * day), fault: index.ReasonUnreadable}, "dropped -"},
+		{"third failure, still needed", check{fails: 3, firstSeen: noon.Add(-7 * day), fault: index.ReasonUnreadable, needed: true}, "unreachable -"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := tt.in
-			in.now, in.url, in.text = noon, cardURL, "something is wrong with it"
+			in.now, in.seen, in.url, in.text = noon, noon, cardURL, "something is wrong with it"
 			in.read = &index.Entry{ID: index.ID(cardURL), CardURL: cardURL, FinalURL: cardURL, Document: []byte("{}"), Hash: "h"}
 			if in.firstSeen.IsZero() {
 				in.firstSeen = noon

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/openbot-build/openbot-go/catalog"
-	"github.com/openbot-build/openbot-go/discovery"
 	"github.com/openbot-build/openbot-go/index"
 )
 
@@ -19,8 +18,8 @@ func (v *visit) pointer(ctx context.Context, w *work, c *content) (result, error
 	case c.fault != "":
 		return v.lostPointer(ctx, w, badPointer(w, c.fault, c.text))
 	case c.waitsFor != "":
-		text := waitText + c.waitsFor + ", to which it is redirected, has been read on a visit of its own"
-		return result{code: index.OutcomeWaiting, reason: index.ReasonUnconfirmed, text: text, sentence: upper(text) + ".", waiting: true}, nil
+		text := "waiting until " + c.waitsFor + ", to which it is redirected, has been read on a visit of its own"
+		return result{code: index.OutcomeWaiting, reason: index.ReasonWaiting, text: text, sentence: upper(text) + ".", waiting: true}, nil
 	}
 	no, edge := c.noIndex(w.now)
 	w.doc.NoIndex = no
@@ -31,10 +30,16 @@ func (v *visit) pointer(ctx context.Context, w *work, c *content) (result, error
 		r.failed = false // it was read; it comes round as usual
 		return r, nil
 	}
+	if idle, err := v.unneeded(ctx, w); idle || err != nil {
+		return result{
+			code: index.OutcomeDropped, drop: true, text: "nothing rests on it",
+			sentence: "It was read, but nothing rests on it any more, and it is not visited again.",
+		}, err
+	}
 	if w.doc.Kind == index.PageDoc {
 		return v.page(w, c, edge), nil
 	}
-	cat, err := discovery.ReadCatalog(c.document)
+	cat, err := v.parsed(c.document)
 	if err != nil {
 		reason, text := faultOf(err, c.document.Body)
 		w.step("read", w.doc.URL, "fault", text)
@@ -43,14 +48,27 @@ func (v *visit) pointer(ctx context.Context, w *work, c *content) (result, error
 	return v.catalog(ctx, w, c, cat, edge)
 }
 
-// lostPointer gives a document up that some other document led to, that could
-// not be used for a month, and that nothing rests on.
+// unneeded reports whether a document that some other document led to, a month
+// ago or more, serves nobody any more: the target of a redirect that leads
+// elsewhere by now, a catalog that no card names any longer.
+func (v *visit) unneeded(ctx context.Context, w *work) (bool, error) {
+	if !w.asked || w.doc.From == "" || isWellKnown(w.doc.URL) || w.now.Sub(w.was.FirstSeen) < pointerTime {
+		return false, nil
+	}
+	needed, err := v.needed(ctx, w.doc)
+	return !needed, err
+}
+
+// lostPointer gives a document up that could not be used for a month and that
+// nothing rests on. One that a person named may fail for longer once it could
+// be read.
 func (v *visit) lostPointer(ctx context.Context, w *work, r result) (result, error) {
 	since := w.was.FirstSeen
 	if w.was.ReadAt.After(since) {
 		since = w.was.ReadAt
 	}
-	if w.doc.From == "" || w.was.Fails+1 < leadFails || w.now.Sub(since) < pointerTime {
+	switch {
+	case w.doc.From == "" && !w.was.ReadAt.IsZero(), w.fails() < leadFails, w.now.Sub(since) < pointerTime:
 		return r, nil
 	}
 	needed, err := v.needed(ctx, w.doc)
@@ -74,7 +92,7 @@ func badPointer(w *work, reason index.Reason, text string) result {
 		r.code = index.OutcomeNoIndex
 	}
 	r.sentence = "It cannot be used now: " + text + "."
-	if w.was.Kind != index.Any {
+	if !w.was.ReadAt.IsZero() {
 		r.sentence += " Entries that rest on it are kept, marked as stale."
 	}
 	if reason == index.ReasonNoIndex {
@@ -99,9 +117,9 @@ func (v *visit) page(w *work, c *content, edge time.Time) result {
 			targets = append(targets, t)
 		}
 	}
-	if len(targets) > maxPointers {
-		w.step("read", w.doc.URL, "cut", fmt.Sprintf("it names %d catalogs; the first %d count", len(targets), maxPointers))
-		targets = targets[:maxPointers]
+	if few := v.followed(targets); len(few) < len(targets) {
+		w.step("read", w.doc.URL, "cut", fmt.Sprintf("it names %d catalogs; %d count", len(targets), len(few)))
+		targets = few
 	}
 	if !redirected(w.doc) {
 		w.doc.Targets = targets
@@ -141,8 +159,11 @@ func (v *visit) catalog(ctx context.Context, w *work, c *content, cat *catalog.C
 	if len(cards) == 0 && len(cat.Skipped) == 0 {
 		r.sentence = "The catalog was read: it is valid and lists no MCP App."
 	}
-	if r.changed && len(cards) == 0 && w.was.Body != nil {
-		if old, err := catalog.Parse(w.was.Body, w.was.FinalURL); err == nil {
+	if before := w.was; r.changed && len(cards) == 0 && before.Hash != "" {
+		if _, err := v.load(ctx, &before); err != nil {
+			return result{}, err
+		}
+		if old, err := catalog.Parse(before.Body, before.FinalURL); err == nil {
 			if n := len(slices.Collect(old.Cards())); n > 1 {
 				// Honoured, for it is the publisher's word, but worth a look (FO-38).
 				v.c.log.WarnContext(ctx, "a catalog lists no cards any more", "catalog", w.doc.URL, "before", n)
@@ -161,12 +182,29 @@ func (v *visit) catalog(ctx context.Context, w *work, c *content, cat *catalog.C
 }
 
 // announce makes leads of what a catalog lists. They are only leads: nothing is
-// believed because somebody listed it (A4). One that was given up lately is not
-// followed again unless the catalog has changed.
+// believed because somebody listed it (A4). Of a catalog that has not changed,
+// and of which nothing was turned away lately, a share is looked at on each day
+// for leads that were given up; one that was so lately is not followed again.
 func (v *visit) announce(ctx context.Context, w *work, cat *catalog.Catalog, cards []catalog.Entry, changed bool) error {
-	for _, e := range cards {
+	if !w.asked {
+		return v.nested(ctx, w, cat)
+	}
+	all := changed
+	if !all {
+		var err error
+		if all, err = v.wasCapped(ctx, w.doc.URL); err != nil {
+			return err
+		}
+	}
+	every := max(1, len(cards)/lookups)
+	today := int(w.now.Unix()/int64(day/time.Second)) % every
+	capped := v.capped
+	for i, e := range cards {
 		n := index.NewDoc{URL: e.URL, Kind: index.CardDoc, Class: index.ClassNew, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
-		if !changed {
+		if !all {
+			if i%every != today {
+				continue
+			}
 			skip, err := v.givenUp(ctx, w, e.URL)
 			if err != nil {
 				return err
@@ -175,16 +213,33 @@ func (v *visit) announce(ctx context.Context, w *work, cat *catalog.Catalog, car
 				continue
 			}
 		}
-		if err := v.lead(ctx, n); err != nil {
+		if err := v.lead(ctx, n, changed); err != nil {
 			return err
 		}
+	}
+	if n := v.capped - capped; n > 0 {
+		w.step("limit", w.doc.URL, string(index.OutcomeCapped), fmt.Sprintf("%d leads wait for a later visit", n))
 	}
 	return v.nested(ctx, w, cat)
 }
 
-func (v *visit) lead(ctx context.Context, n index.NewDoc) error {
+// wasCapped reports whether leads of a catalog wait because of the limits.
+func (v *visit) wasCapped(ctx context.Context, url string) (bool, error) {
+	last, err := v.c.store.Outcomes(ctx, url, 3)
+	if err != nil {
+		return false, fmt.Errorf("look up outcomes of %s: %w", url, err)
+	}
+	return slices.ContainsFunc(last, func(o index.Outcome) bool {
+		return o.Code == index.OutcomeCapped || slices.ContainsFunc(o.Steps, func(s index.Step) bool { return s.Result == string(index.OutcomeCapped) })
+	}), nil
+}
+
+// lead notes a document that was heard of. fresh is whether whoever names it
+// has just said so: then a stranger's earlier word about a document of this
+// host, which nobody could read yet, does not put it off.
+func (v *visit) lead(ctx context.Context, n index.NewDoc, fresh bool) error {
 	if hostOf(n.URL) == v.host {
-		return v.enqueue(ctx, n)
+		return v.enqueue(ctx, n, fresh)
 	}
 	v.find(n)
 	return nil
@@ -207,7 +262,7 @@ func (v *visit) givenUp(ctx context.Context, w *work, url string) (bool, error) 
 // once (D7). Only a root does; those inside are read on their own visits and
 // wake it with their news.
 func (v *visit) nested(ctx context.Context, w *work, root *catalog.Catalog) error {
-	const levels, documents = 4, 50
+	const levels, documents = 4, 50 // the root included, as discovery.Confirm counts
 	inner, err := v.isNested(ctx, w)
 	if err != nil || inner {
 		return err
@@ -221,22 +276,28 @@ func (v *visit) nested(ctx context.Context, w *work, root *catalog.Catalog) erro
 				if seen[e.URL] {
 					continue
 				}
-				if len(seen) > documents {
-					w.step("read", e.URL, "cut", fmt.Sprintf("more than %d catalogs within one another; the rest is left out", documents))
+				if len(seen) >= documents || !w.need(e.URL) {
+					w.step("read", e.URL, "cut", fmt.Sprintf("more than %d catalogs within one another, or too long addresses; the rest is left out", documents))
 					return nil
 				}
 				seen[e.URL] = true
-				w.doc.Needs = append(w.doc.Needs, e.URL)
 				n := index.NewDoc{URL: e.URL, Kind: index.CatalogDoc, Class: index.ClassNew, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
-				if err := v.lead(ctx, n); err != nil {
+				if err := v.lead(ctx, n, false); err != nil {
 					return err
 				}
 				d, err := v.lookup(ctx, e.URL)
 				if err != nil {
 					return err
 				}
-				if d != nil && d.Body != nil && usable(d.Fault) {
-					if inside, err := catalog.Parse(d.Body, d.FinalURL); err == nil {
+				if d == nil || !usable(d.Fault) {
+					continue
+				}
+				held, err := v.load(ctx, d)
+				if err != nil {
+					return err
+				}
+				if held {
+					if inside, err := v.parsed(asDocument(d, d.URL, nil)); err == nil {
 						next = append(next, inside)
 					}
 				}
@@ -247,13 +308,20 @@ func (v *visit) nested(ctx context.Context, w *work, root *catalog.Catalog) erro
 	return nil
 }
 
-// isNested reports whether a catalog is known only as part of another.
+// isNested reports whether a catalog is known only as part of another. What a
+// root is redirected to is no part of it.
 func (v *visit) isNested(ctx context.Context, w *work) (bool, error) {
-	if w.doc.From == "" || strings.HasSuffix(w.doc.URL, wellKnownPath) {
-		return false, nil
+	for d, hops := w.doc, 0; d.From != "" && hops <= maxHops && !isWellKnown(d.URL); hops++ {
+		from, err := v.lookup(ctx, d.From)
+		if err != nil || from == nil || from.Kind != index.CatalogDoc {
+			return false, err
+		}
+		if !redirected(from) || from.FinalURL != d.URL {
+			return true, nil
+		}
+		d = from
 	}
-	from, err := v.lookup(ctx, w.doc.From)
-	return from != nil && from.Kind == index.CatalogDoc, err
+	return false, nil
 }
 
 // keepElsewhere is what a redirect needs, without last time's nested catalogs.

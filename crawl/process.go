@@ -16,6 +16,10 @@ import (
 
 const wellKnownPath = catalog.WellKnownPath
 
+// isWellKnown reports whether a URL in normal form is the place where only a
+// catalog can be.
+func isWellKnown(url string) bool { return url == wellKnownOf(url) }
+
 func wellKnownOf(url string) string {
 	rest := strings.TrimPrefix(url, "https://")
 	host, _, _ := strings.Cut(rest, "/")
@@ -53,18 +57,19 @@ func (v *visit) process(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
-	if w.doc.Kind == index.Any && c.fault == "" && c.waitsFor == "" {
-		want, _, err := discovery.Classify(c.document)
-		if err != nil {
-			c.fault, c.text = faultOf(err, c.document.Body)
-		}
-		w.doc.Kind = kindOf(want)
+	w.stored = c.stored && !redirected(w.doc)
+	if err := v.classify(ctx, w, &c); err != nil {
+		return err
 	}
 	var r result
 	if w.doc.Kind == index.CardDoc {
 		r, err = v.card(ctx, w, &c)
 	} else {
 		r, err = v.pointer(ctx, w, &c)
+	}
+	if errors.Is(err, errAskFirst) {
+		*w.doc, w.ask, w.asked, w.pointers = w.was, true, false, nil
+		return v.process(ctx, w)
 	}
 	if err != nil {
 		return err
@@ -73,22 +78,86 @@ func (v *visit) process(ctx context.Context, w *work) error {
 	return nil
 }
 
+// errAskFirst says that the stored copy of a card is too old to judge by: the
+// entry would lose its standing, and the card may name other evidence by now
+// (OB-134).
+var errAskFirst = errors.New("the card is to be asked for first")
+
+// classify makes a document what its answer says that it is: whoever named it
+// first may have called it anything (D11, A4). At the well-known address only a
+// catalog is expected. A document that was read before as what it is called
+// gets a day to return to it, and an entry's card stays one: else a page of
+// errors would end the entry's watch.
+func (v *visit) classify(ctx context.Context, w *work, c *content) error {
+	no, _ := c.noIndex(w.now)
+	if no || c.document == nil || w.stored || isWellKnown(w.doc.URL) {
+		return nil
+	}
+	want, _, err := discovery.Classify(c.document)
+	if err != nil {
+		if w.doc.Kind == index.Any {
+			c.fault, c.text = faultOf(err, c.document.Body)
+		}
+		return nil
+	}
+	was, is := w.doc.Kind, kindOf(want)
+	if is == was {
+		return nil
+	}
+	if was != index.Any && w.was.Hash != "" && (usable(w.was.Fault) || w.now.Sub(w.was.FaultSince) < apart) {
+		return nil
+	}
+	if was == index.CardDoc {
+		prev, err := v.entry(ctx, w.doc.URL)
+		if err != nil {
+			return err
+		}
+		if (&check{prev: prev}).live() {
+			return nil
+		}
+	}
+	d := w.doc
+	d.Kind, d.Needs = is, keepElsewhere(d)
+	d.ETag, d.LastModified, d.Hash = "", "", ""
+	d.Body, d.Link, d.Targets = nil, nil, nil
+	return nil
+}
+
+// entry gives the entry of a card; nil when it has none.
+func (v *visit) entry(ctx context.Context, url string) (*index.Entry, error) {
+	e, err := v.c.store.ByCard(ctx, url)
+	if errors.Is(err, index.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up entry: %w", err)
+	}
+	return e, nil
+}
+
 // card judges a card and its evidence.
 func (v *visit) card(ctx context.Context, w *work, c *content) (result, error) {
-	prev, err := v.c.store.ByCard(ctx, w.doc.URL)
-	if err != nil && !errors.Is(err, index.ErrNotFound) {
-		return result{}, fmt.Errorf("look up entry: %w", err)
+	prev, err := v.entry(ctx, w.doc.URL)
+	if err != nil {
+		return result{}, err
 	}
 	in := &check{
 		now: w.now, url: w.doc.URL, prev: prev,
-		firstSeen: w.was.FirstSeen, fails: w.was.Fails, wasFault: w.was.Fault, faultSince: w.was.FaultSince,
+		firstSeen: w.was.FirstSeen, fails: w.fails(), wasFault: w.was.Fault, faultSince: w.was.FaultSince,
+		seen: w.now, targetSince: c.from.since,
 		fault: c.fault, text: c.text, waitsFor: c.waitsFor,
 	}
+	switch {
+	case c.from.url != "":
+		in.seen = c.from.checked
+	case !w.asked:
+		in.seen = w.was.CheckedAt
+	}
 	w.live = in.live()
-	if strings.HasPrefix(w.was.FaultText, waitText) {
+	if w.was.Fault == index.ReasonWaiting {
 		in.waitSince = w.was.FaultSince
 	}
-	if in.fails+1 >= leadFails {
+	if in.fails >= leadFails {
 		if in.needed, err = v.needed(ctx, w.doc); err != nil {
 			return result{}, err
 		}
@@ -100,6 +169,15 @@ func (v *visit) card(ctx context.Context, w *work, c *content) (result, error) {
 		}
 	}
 	j := judge(in)
+	if !w.asked && !w.ask && w.live && j.entry != nil && worse(j.entry.State, prev.State) {
+		return result{}, errAskFirst
+	}
+	if j.again && c.from.url != "" {
+		v.find(index.NewDoc{
+			URL: c.from.url, Kind: index.CardDoc, Class: v.evidenceClass(w, c.from.url), From: w.doc.URL,
+			FoundBy: index.RegistrableDomain(v.host), Now: true,
+		})
+	}
 	if j.entry != nil {
 		v.out.Entries = append(v.out.Entries, *j.entry)
 	}
@@ -109,6 +187,12 @@ func (v *visit) card(ctx context.Context, w *work, c *content) (result, error) {
 		changed: w.was.Hash != w.doc.Hash, moved: j.changed, drop: j.drop, edge: earlier(edge, j.edge),
 	}
 	return r, nil
+}
+
+// worse reports whether an entry that goes from state was to state is loses by it.
+func worse(is, was index.State) bool {
+	rank := map[index.State]int{index.Listed: 0, index.Stale: 1, index.Hidden: 2, index.Removed: 3}
+	return rank[is] > rank[was]
 }
 
 // readCard fills in what the document itself and its evidence say.
@@ -151,7 +235,9 @@ func (v *visit) readCard(ctx context.Context, w *work, c *content, in *check) (e
 			in.read.Chain = append(in.read.Chain, h.Location)
 		}
 	}
-	subject := &discovery.Subject{CardURL: w.doc.URL, Card: crd, Link: d.Header.Values("Link"), ResponseURL: d.FinalURL}
+	subject := &discovery.Subject{
+		CardURL: w.doc.URL, Card: crd, Link: d.Header.Values("Link"), ResponseURL: d.FinalURL, ReadCatalog: v.parsed,
+	}
 	w.pointers = catalog.HeaderLinks(subject.Link, subject.ResponseURL)
 	in.conf, err = discovery.Confirm(ctx, subject, v.evidence(w))
 	if err = errors.Join(err, v.err); err != nil {
@@ -170,14 +256,47 @@ func (v *visit) readCard(ctx context.Context, w *work, c *content, in *check) (e
 	return edge, nil
 }
 
-// needed reports whether the document that led to d rests on it: the target
-// of a redirect stays as long as something is redirected to it.
+// needed reports whether some document rests on d, such as one that is
+// redirected to it, or names it still.
 func (v *visit) needed(ctx context.Context, d *index.Doc) (bool, error) {
-	if d.From == "" {
-		return false, nil
+	needed, err := v.c.store.Needed(ctx, d.URL)
+	if err != nil {
+		return false, fmt.Errorf("ask who needs %s: %w", d.URL, err)
+	}
+	if needed || d.From == "" {
+		return needed, nil
 	}
 	from, err := v.lookup(ctx, d.From)
-	return from != nil && slices.Contains(from.Needs, d.URL), err
+	return from != nil && (slices.Contains(from.Needs, d.URL) || slices.Contains(from.Targets, d.URL)), err
+}
+
+// fails is how many checks in a row have failed, if this one does.
+func (w *work) fails() int {
+	if w.asked {
+		return w.was.Fails + 1
+	}
+	return w.was.Fails
+}
+
+// parsed is discovery.ReadCatalog. One catalog may prove every card of a visit;
+// it is read once.
+func (v *visit) parsed(d *discovery.Document) (*catalog.Catalog, error) {
+	if d.Hash == "" {
+		return discovery.ReadCatalog(d)
+	}
+	key := [3]string{d.Hash, d.FinalURL, d.ContentType()}
+	if cat := v.catalogs[key]; cat != nil {
+		return cat, nil
+	}
+	cat, err := discovery.ReadCatalog(d)
+	if err == nil {
+		if v.parsedBytes += len(d.Body); v.parsedBytes > visitBytes {
+			clear(v.catalogs)
+			v.parsedBytes = len(d.Body)
+		}
+		v.catalogs[key] = cat
+	}
+	return cat, err
 }
 
 // lookup gives what is known of a document: from this visit, else from the

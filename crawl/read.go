@@ -1,10 +1,12 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/openbot-build/openbot-go/discovery"
 	"github.com/openbot-build/openbot-go/index"
 	"github.com/openbot-build/openbot-go/internal/fetch"
+	"github.com/openbot-build/openbot-go/internal/strictjson"
 	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/robots"
 )
@@ -26,6 +29,8 @@ type work struct {
 	now   time.Time
 	steps []index.Step
 	asked bool // its host was asked for it
+	ask   bool // it is to be asked for, whatever its own time
+	stored bool // its content is what the store holds of it
 
 	live     bool     // a card that has an entry
 	pointers []string // catalogs that its Link header names
@@ -44,6 +49,14 @@ type content struct {
 	fault    index.Reason
 	text     string
 	waitsFor string // a redirect's target that is to be read first
+	from     source // of fault, when it is that of a redirect's target
+}
+
+// source is a document whose fault stands for that of one redirected to it.
+type source struct {
+	url     string
+	since   time.Time // when the fault was first seen
+	checked time.Time // when it was last seen
 }
 
 func faulty(reason index.Reason, text string) content { return content{fault: reason, text: text} }
@@ -60,7 +73,7 @@ func (c *content) noIndex(now time.Time) (bool, time.Time) {
 // usable are the states of a stored document whose content counts: its own
 // judgement may be open.
 func usable(reason index.Reason) bool {
-	return reason == "" || reason == index.ReasonUnconfirmed || reason == index.ReasonDelisted
+	return reason == "" || reason == index.ReasonUnconfirmed || reason == index.ReasonWaiting || reason == index.ReasonDelisted
 }
 
 // redirected reports whether d only points to another origin.
@@ -79,20 +92,13 @@ func (v *visit) read(ctx context.Context, w *work) (content, error) {
 		return faulty(index.ReasonInvalid, oneLine(err)), nil
 	}
 	barred := v.allowed(u, &w.steps)
-	fresh := freshFor
-	if w.was.Class == index.ClassUser {
-		fresh = askedAgain
-	}
-	if age := w.now.Sub(w.was.ReadAt); !disallowed(barred) && !w.was.ReadAt.IsZero() && age >= 0 && age < fresh && usable(w.was.Fault) && !w.was.NoIndex {
-		if redirected(w.doc) {
-			return v.follow(ctx, w)
-		}
-		if w.was.Body != nil {
-			w.step("read", w.was.URL, "stored", "read at "+w.was.ReadAt.UTC().Format(time.DateTime+"Z"))
-			return content{document: asDocument(w.doc, w.doc.URL, nil), stored: true, xRobots: w.doc.XRobots}, nil
+	if !disallowed(barred) && !v.c.due(w) {
+		if c, ok, err := v.asStored(ctx, w); ok || err != nil {
+			return c, err
 		}
 	}
 	w.asked = true
+	w.doc.Status = 0 // until there is an answer
 	if barred != nil {
 		return refused(barred), nil
 	}
@@ -106,12 +112,29 @@ func (v *visit) read(ctx context.Context, w *work) (content, error) {
 		r.Validators = fetch.Validators{FinalURL: w.was.FinalURL, ETag: w.was.ETag, LastModified: w.was.LastModified}
 	}
 	d, hops, err := v.get(ctx, &w.steps, r, false)
+	if err == nil && d.NotModified {
+		enough, lost := v.enough(ctx, w, d.Header)
+		if lost != nil {
+			return content{}, lost
+		}
+		if !enough { // one plain fetch (C4)
+			r.Validators = fetch.Validators{}
+			d, hops, err = v.get(ctx, &w.steps, r, false)
+		}
+	}
 	if err != nil {
 		if handBack(ctx, err) {
 			return content{}, err
 		}
 		if e, ok := errors.AsType[*elsewhere](err); ok {
 			v.out.Fails = 0
+			before, lost := v.hopsBefore(ctx, w.doc)
+			if lost != nil {
+				return content{}, lost
+			}
+			if before+len(hops) > maxHops {
+				return faulty(index.ReasonUnreadable, tooManyHops(u.String())), nil
+			}
 			w.redirect(hops, e.url.String())
 			return v.follow(ctx, w)
 		}
@@ -136,12 +159,91 @@ func (v *visit) read(ctx context.Context, w *work) (content, error) {
 	return content{document: d, xRobots: d.Header.Values("X-Robots-Tag")}, nil
 }
 
+// asStored gives a document that need not be asked for yet as the last visit
+// left it: its content, or what was wrong with it. ok is false when too much of
+// it is gone to judge by.
+func (v *visit) asStored(ctx context.Context, w *work) (c content, ok bool, err error) {
+	if redirected(w.doc) {
+		c, err = v.follow(ctx, w)
+		return c, err == nil, err
+	}
+	switch w.was.Fault {
+	case index.ReasonGone, index.ReasonInvalid, index.ReasonUnreadable:
+		w.step("read", w.was.URL, "stored", "asked for at "+w.was.CheckedAt.UTC().Format(time.DateTime+"Z"))
+		return faulty(w.was.Fault, w.was.FaultText), true, nil
+	case index.ReasonNoIndex:
+		d := &discovery.Document{URL: w.doc.URL, FinalURL: w.doc.FinalURL, FetchedAt: w.was.ReadAt}
+		return content{document: d, stored: true, xRobots: w.doc.XRobots}, len(w.doc.XRobots) > 0, nil
+	}
+	if !usable(w.was.Fault) || w.was.ReadAt.IsZero() {
+		return content{}, false, nil
+	}
+	ok = w.doc.Kind == index.PageDoc && w.doc.Hash != ""
+	if !ok {
+		if ok, err = v.load(ctx, w.doc); err != nil || !ok {
+			return content{}, false, err
+		}
+	}
+	w.step("read", w.was.URL, "stored", "read at "+w.was.ReadAt.UTC().Format(time.DateTime+"Z"))
+	return content{document: asDocument(w.doc, w.doc.URL, nil), stored: true, xRobots: w.doc.XRobots}, true, nil
+}
+
+// enough reports whether a 304 with these headers leaves a document to judge:
+// the stored copy is there, and of a page, of which only the catalogs that it
+// names are kept, the headers name no others.
+func (v *visit) enough(ctx context.Context, w *work, h http.Header) (bool, error) {
+	if w.doc.Kind == index.PageDoc {
+		link := h.Values("Link")
+		return len(link) == 0 || slices.Equal(link, w.doc.Link), nil
+	}
+	return v.load(ctx, w.doc)
+}
+
+// hopsBefore counts the redirects over other hosts that led to d, as far as
+// more of them than are allowed would show: each was stored on a visit of its
+// own, and names the next (D12).
+func (v *visit) hopsBefore(ctx context.Context, d *index.Doc) (n int, err error) {
+	for n <= maxHops && d.From != "" {
+		from, err := v.lookup(ctx, d.From)
+		if err != nil {
+			return 0, err
+		}
+		if from == nil || !redirected(from) || from.FinalURL != d.URL {
+			break
+		}
+		n += max(len(from.Chain)-1, 1)
+		d = from
+	}
+	return n, nil
+}
+
+func tooManyHops(url string) string {
+	return fmt.Sprintf("%s is redirected more than %d times", url, maxHops)
+}
+
+// load fetches the stored copy of a catalog or card, which a lease leaves out.
+func (v *visit) load(ctx context.Context, d *index.Doc) (held bool, err error) {
+	if d.Body != nil || d.Hash == "" || d.Kind == index.PageDoc || redirected(d) {
+		return d.Body != nil, nil
+	}
+	stored, err := v.c.store.Doc(ctx, d.URL)
+	if errors.Is(err, index.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("load %s: %w", d.URL, err)
+	}
+	if stored.Hash == d.Hash {
+		d.Body = stored.Body
+	}
+	return d.Body != nil, nil
+}
+
 // conditional reports whether stored validators may be sent: there is a copy
-// for them to speak of, noindex is not stored (C6), and the last full GET is
-// not too long ago (C7).
+// for them to speak of, noindex is not stored (C6), and the visit after this
+// one, whenever it is, comes in time for the next full GET (C7).
 func conditional(w *work) bool {
-	held := w.was.Body != nil || w.was.Kind == index.PageDoc && w.was.Hash != ""
-	return held && !w.was.NoIndex && !redirected(&w.was) && w.now.Sub(w.was.FullGetAt) < fullGet
+	return w.was.Hash != "" && !w.was.NoIndex && !redirected(&w.was) && w.now.Sub(w.was.FullGetAt) < fullGet-maxInterval
 }
 
 // disallowed reports whether robots.txt says no, in so many words.
@@ -214,6 +316,9 @@ func (w *work) redirect(hops []hop, target string) {
 	d.FinalURL = target
 	d.ETag, d.LastModified, d.ContentType, d.CacheControl = "", "", "", ""
 	d.Link, d.XRobots, d.Targets, d.Body = nil, nil, nil, nil
+	if !redirected(&w.was) {
+		d.Hash = "" // with it the stored copy goes
+	}
 	d.FullGetAt = w.now
 }
 
@@ -224,7 +329,9 @@ func (v *visit) follow(ctx context.Context, w *work) (content, error) {
 	d, xRobots, err := v.stored(ctx, w, w.doc, w.doc.URL)
 	if e, ok := errors.AsType[*faultError](err); ok {
 		w.step("read", w.doc.FinalURL, "stored", e.text)
-		return faulty(e.reason, w.doc.URL+" is redirected to "+w.doc.FinalURL+"; "+e.text), nil
+		c := faulty(e.reason, w.doc.URL+" is redirected to "+w.doc.FinalURL+"; "+e.text)
+		c.from = e.from
+		return c, nil
 	}
 	if errors.Is(err, discovery.ErrDeferred) {
 		w.step("read", w.doc.FinalURL, "deferred", "it lies on another host and is read on that host's own visit")
@@ -287,8 +394,7 @@ func accepts(k index.Kind) string {
 
 // faultOf sorts an error of reading or judging a document: gone, invalid, or
 // anything else, which is neither a word of the publisher nor its absence. body
-// tells JSON that is wrong from JSON that was cut: a whole document ends in its
-// last brace.
+// tells JSON that is wrong from JSON that was cut off.
 func faultOf(err error, body []byte) (index.Reason, string) {
 	e := discovery.FetchError("", err)
 	text := strings.TrimSuffix(oneLine(e), ".")
@@ -302,7 +408,8 @@ func faultOf(err error, body []byte) (index.Reason, string) {
 	case discovery.InvalidCard, discovery.InvalidCatalog, discovery.UnsupportedVersion, discovery.WrongType:
 		return index.ReasonInvalid, text
 	case discovery.BadJSON:
-		if strings.HasSuffix(strings.TrimSpace(string(body)), "}") {
+		_, err := strictjson.Parse(bytes.TrimSpace(body))
+		if e, ok := errors.AsType[*strictjson.Error](err); !ok || !e.Truncated {
 			return index.ReasonInvalid, text
 		}
 		return index.ReasonUnreadable, fmt.Sprintf("%s; it seems to be cut off after %d bytes", text, len(body))

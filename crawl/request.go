@@ -58,10 +58,20 @@ func (v *visit) get(ctx context.Context, steps *[]index.Step, r *fetch.Request, 
 				}
 			}
 		}
-		if err := v.c.origins.take(ctx, origin, v.startBy); err != nil {
+		startBy := v.startBy
+		if origin != v.host { // a hop of robots.txt
+			if err := v.meet(ctx, origin); err != nil {
+				return err
+			}
+			if soon := time.Now().Add(crowdWait); soon.Before(startBy) {
+				startBy = soon
+			}
+		}
+		if err := v.c.origins.take(ctx, origin, startBy); err != nil {
 			v.comeBack(v.c.origins.opens(origin))
 			if origin != v.host {
-				v.comeBack(time.Now().Add(crowdDelay))
+				now := time.Now()
+				v.comeBack(now.Add(v.c.spread(crowdDelay, v.host, now)))
 			}
 			return err
 		}
@@ -123,7 +133,9 @@ func (v *visit) answered(origin string, took time.Duration, status int, h http.H
 	now := time.Now()
 	var delay time.Duration
 	if origin == v.host {
-		delay = v.crawlDelay()
+		delay = crawlDelay(&v.robots)
+	} else {
+		delay = v.hopDelay[origin]
 	}
 	gap := gapAfter(took, delay)
 	next := now.Add(gap)
@@ -141,11 +153,31 @@ func (v *visit) answered(origin string, took time.Duration, status int, h http.H
 	}
 }
 
-func (v *visit) crawlDelay() time.Duration {
-	if v.robots.State != robots.Found || v.robots.Rules == nil {
+func crawlDelay(f *robots.File) time.Duration {
+	if f.State != robots.Found || f.Rules == nil {
 		return 0
 	}
-	return v.robots.Rules.CrawlDelay()
+	return f.Rules.CrawlDelay()
+}
+
+// meet learns the pace of another origin before a hop of robots.txt, the only
+// request that goes there without its lease (P4): its gap, and until when it
+// asked to be left alone. The error is the store's.
+func (v *visit) meet(ctx context.Context, origin string) error {
+	h, err := v.c.store.Host(ctx, origin)
+	if errors.Is(err, index.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		v.err = fmt.Errorf("look up host: %w", err)
+		return v.err
+	}
+	if v.hopDelay == nil {
+		v.hopDelay = make(map[string]time.Duration)
+	}
+	v.hopDelay[origin] = max(h.Gap, crawlDelay(&h.Robots))
+	v.c.origins.closeUntil(origin, h.NotBefore)
+	return nil
 }
 
 // allowed asks robots.txt. The error is *refusal.
@@ -175,7 +207,7 @@ func (v *visit) readRobots(ctx context.Context) error {
 		r.Validators = fetch.Validators{FinalURL: v.robots.FinalURL, ETag: v.robots.ETag, LastModified: v.robots.LastModified}
 	}
 	d, _, err := v.get(ctx, &v.robot, r, true)
-	if err != nil && handBack(ctx, err) {
+	if err != nil && (handBack(ctx, err) || v.err != nil) {
 		return err
 	}
 	for i := range v.robot {
@@ -200,7 +232,7 @@ func (v *visit) readRobots(ctx context.Context) error {
 	v.robots = v.robots.Next(a, time.Now())
 	v.out.Robots = &v.robots
 	// The new file may ask for a longer gap than the one before its own request.
-	v.out.Gap = max(v.out.Gap, v.crawlDelay())
+	v.out.Gap = max(v.out.Gap, crawlDelay(&v.robots))
 	v.comeBack(time.Now().Add(v.out.Gap))
 	v.c.origins.closeUntil(v.host, v.next)
 	return nil

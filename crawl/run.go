@@ -15,8 +15,11 @@ const (
 	batchDocs = 512                    // at most so many documents in one batch, about: visits stay whole (F4)
 	batchWait = 200 * time.Millisecond // at most so long until a visit is written
 	visitDocs = 48                     // documents of one lease: a gap of a second leaves time for no more
+	leaseWait = 100 * time.Millisecond // between two claims while visits are under way: idle workers share one
 	pollEvery = time.Second            // for work that another process has added
-	lastWrite = 10 * time.Second       // for what is in hand when the crawl ends
+	writeTime = 30 * time.Second       // for one batch: longer than a store waits for a lock of its database
+	batchSize = 16 << 20               // octets of one batch, about
+	tidyEvery = day                    // between two rounds of Compact
 )
 
 // Run crawls until ctx ends or the store fails. When ctx ends, requests under
@@ -42,16 +45,37 @@ func (c *Crawler) run(parent context.Context, settle *time.Duration) error {
 		workers.Go(func() { r.work(ctx) })
 	}
 	// The writer outlives ctx: what is complete is still written.
-	writer.Go(func() { r.write(context.WithoutCancel(parent)) })
+	var failed error
+	writer.Go(func() { failed = r.write(context.WithoutCancel(parent)) })
+	if settle == nil {
+		workers.Go(func() { r.tidy(ctx) })
+	}
 	r.claim(ctx, settle)
 	close(r.leases)
 	workers.Wait()
 	close(r.visits)
 	writer.Wait()
+	if failed != nil {
+		return failed
+	}
 	if err := context.Cause(ctx); parent.Err() == nil && err != nil && !errors.Is(err, errSettled) {
 		return err
 	}
 	return nil
+}
+
+// tidy drops what nobody need know any more, at the start and once a day.
+func (r *running) tidy(ctx context.Context) {
+	for ctx.Err() == nil {
+		n, err := r.c.store.Compact(ctx, time.Now().Add(-index.KeepTombstones))
+		switch {
+		case err != nil && ctx.Err() == nil:
+			r.c.log.WarnContext(ctx, "the database could not be compacted", "error", err)
+		case n > 0:
+			r.c.log.InfoContext(ctx, "the database was compacted", "dropped", n)
+		}
+		_ = sleepUntil(ctx, time.Now().Add(tidyEvery))
+	}
 }
 
 var errSettled = errors.New("nothing is due")
@@ -63,6 +87,7 @@ type running struct {
 	visits chan index.Visit
 	open   atomic.Int64  // leases handed out whose visit is not written yet
 	idle   atomic.Int64  // workers without a lease; filled by the workers
+	next   time.Time     // of the claim loop: no claim before, see leaseWait
 	free   chan struct{} // holds a token when the claim loop should look again
 	stop   context.CancelCauseFunc
 }
@@ -103,6 +128,10 @@ func (r *running) lease(ctx context.Context, settle *time.Duration) (wait time.D
 	if n == 0 {
 		return pollEvery, nil
 	}
+	if left := time.Until(r.next); left > 0 && n < r.c.workers {
+		return left, nil
+	}
+	r.next = time.Now().Add(leaseWait)
 	open := r.open.Load() // before NextDue: what is written in between shows there
 	due, err := r.c.store.NextDue(ctx)
 	if err != nil {
@@ -154,25 +183,24 @@ func (r *running) work(ctx context.Context) {
 	}
 }
 
-// write puts visits into the store, many in one transaction.
-func (r *running) write(ctx context.Context) {
+// write puts visits into the store, many in one transaction. After an error it
+// only takes what is still coming.
+func (r *running) write(ctx context.Context) (failed error) {
 	var batch []index.Visit
-	var docs int
-	failed := false
+	var docs, size int
 	var after <-chan time.Time
 	flush := func() {
 		after = nil
 		if len(batch) == 0 {
 			return
 		}
-		if !failed {
-			if err := r.apply(ctx, batch); err != nil {
-				failed = true
-				r.stop(err)
+		if failed == nil {
+			if failed = r.apply(ctx, batch); failed != nil {
+				r.stop(failed)
 			}
 		}
 		r.open.Add(-int64(len(batch)))
-		batch, docs = nil, 0
+		batch, docs, size = nil, 0, 0
 		r.nudge()
 	}
 	for {
@@ -180,11 +208,16 @@ func (r *running) write(ctx context.Context) {
 		case v, ok := <-r.visits:
 			if !ok {
 				flush()
-				return
+				return failed
+			}
+			n := weigh(&v)
+			if size+n > batchSize {
+				flush()
 			}
 			batch = append(batch, v)
-			docs += len(v.Docs) + 1
-			if docs >= batchDocs {
+			size += n
+			docs += 1 + len(v.Docs) + len(v.Entries) + len(v.Found)
+			if docs >= batchDocs || size >= batchSize {
 				flush()
 			} else if after == nil {
 				after = time.After(batchWait)
@@ -195,15 +228,49 @@ func (r *running) write(ctx context.Context) {
 	}
 }
 
+// weigh is about how many octets a visit has that are worth counting.
+func weigh(v *index.Visit) (n int) {
+	for i := range v.Docs {
+		n += len(v.Docs[i].Body)
+	}
+	for i := range v.Entries {
+		n += len(v.Entries[i].Document)
+	}
+	for i := range v.Found {
+		n += len(v.Found[i].URL)
+	}
+	return n
+}
+
+// apply writes a batch, in halves when the whole takes too long. A single visit
+// that still does is dropped: its documents come round again.
 func (r *running) apply(ctx context.Context, batch []index.Visit) error {
-	ctx, cancel := context.WithTimeout(ctx, lastWrite)
-	defer cancel()
-	applied, err := r.c.store.Apply(ctx, batch...)
-	if err != nil {
+	timed, cancel := context.WithTimeout(ctx, writeTime)
+	applied, err := r.c.store.Apply(timed, batch...)
+	cancel()
+	switch n := len(batch); {
+	case err == nil:
+	case !errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("write visits: %w", err)
+	case n > 1:
+		r.c.log.WarnContext(ctx, "visits took too long to write; they are tried in halves", "visits", n)
+		if err := r.apply(ctx, batch[:n/2]); err != nil {
+			return err
+		}
+		return r.apply(ctx, batch[n/2:])
+	default:
+		r.c.log.ErrorContext(ctx, "a visit took too long to write and was dropped", "host", batch[0].Host)
+		return nil
 	}
 	for i := range applied {
 		v := &batch[i]
+		if err := applied[i].Err; err != nil {
+			r.c.log.ErrorContext(ctx, "a visit could not be written; its host is put off", "host", v.Host, "error", err)
+			if err := r.putOff(ctx, v); err != nil {
+				return err
+			}
+			continue
+		}
 		if applied[i].Fenced {
 			r.c.count.fenced.Add(ctx, 1)
 			r.c.log.WarnContext(ctx, "a visit came too late and was dropped", "host", v.Host)
@@ -223,6 +290,18 @@ func (r *running) apply(ctx context.Context, batch []index.Visit) error {
 		if r.c.visited != nil {
 			r.c.visited(v)
 		}
+	}
+	return nil
+}
+
+// putOff ends the lease of a visit that the store refused, so that its host is
+// not visited again at once.
+func (r *running) putOff(ctx context.Context, v *index.Visit) error {
+	_, err := r.c.store.Apply(ctx, index.Visit{
+		Host: v.Host, Owner: v.Owner, No: v.No, At: v.At, Gap: v.Gap, NotBefore: v.At.Add(minInterval), Fails: v.Fails + 1, IPKey: v.IPKey,
+	})
+	if err != nil {
+		return fmt.Errorf("put host off: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openbot-build/openbot-go/catalog"
 	"github.com/openbot-build/openbot-go/index"
 	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/robots"
@@ -53,8 +54,10 @@ type visit struct {
 	dialled *dialled
 	robots  robots.File
 	robot   []index.Step // how robots.txt was read on this visit
-	down    error        // the host cannot be reached: no more attempts
-	silent  int          // requests without an answer
+	// hopDelay is the gap of the other origins that its redirects led to.
+	hopDelay map[string]time.Duration
+	down     error // the host cannot be reached: no more attempts
+	silent   int   // requests without an answer
 
 	next time.Time // no request before: gap or Retry-After
 
@@ -65,8 +68,20 @@ type visit struct {
 	news  map[string]int // of documents with news: place in out.Docs
 	err   error          // of the store: it ends the crawl
 	over  bool           // no more requests on this visit
-	out   index.Visit
+	bytes int            // bodies in out
+
+	looked      int // leads that were looked up
+	capped      int // leads that out has no room for
+	catalogs    map[[3]string]*catalog.Catalog
+	parsedBytes int // of those in catalogs
+
+	out index.Visit
 }
+
+const (
+	lookups    = 64      // leads that a visit looks up one by one
+	visitBytes = 8 << 20 // bodies after which a visit ends: the rest stays due
+)
 
 // stage is how far a document of the visit has come.
 type stage int
@@ -87,6 +102,7 @@ func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, e
 		dialled: &dialled{startBy: l.Until.Add(-c.timeout - margin)},
 		robots:  l.Host.Robots,
 		docs:    make(map[string]*index.Doc), stage: make(map[string]stage), found: make(map[string]int), news: make(map[string]int),
+		catalogs: make(map[[3]string]*catalog.Catalog),
 		out: index.Visit{
 			Host: l.Host.Name, Owner: l.Owner, No: l.No,
 			Gap: l.Host.Gap, NotBefore: l.Host.NotBefore, Fails: l.Host.Fails, IPKey: l.Host.IPKey,
@@ -105,6 +121,9 @@ func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, e
 
 	for i := range l.Docs {
 		d := l.Docs[i]
+		if isWellKnown(d.URL) {
+			d.Kind = index.CatalogDoc // whoever called it anything else
+		}
 		v.docs[d.URL] = &d
 		v.queue = append(v.queue, d.URL)
 	}
@@ -207,9 +226,16 @@ func (v *visit) find(n index.NewDoc) {
 		return
 	}
 	n.URL = u.String()
+	if isWellKnown(n.URL) {
+		n.Kind = index.CatalogDoc
+	}
 	if i, ok := v.found[n.URL]; ok {
 		v.out.Found[i].Now = v.out.Found[i].Now || n.Now
 		v.out.Found[i].Class = min(v.out.Found[i].Class, n.Class)
+		return
+	}
+	if len(v.out.Found) >= index.MaxFound && n.Class == index.ClassNew {
+		v.capped++
 		return
 	}
 	v.found[n.URL] = len(v.out.Found)
@@ -217,24 +243,37 @@ func (v *visit) find(n index.NewDoc) {
 }
 
 // enqueue puts a document of this host, heard of just now, on this visit. One
-// that the store knows keeps its own time.
-func (v *visit) enqueue(ctx context.Context, n index.NewDoc) error {
+// that the store knows keeps its own time, unless it is fresh and only another
+// host's documents had named it.
+func (v *visit) enqueue(ctx context.Context, n index.NewDoc, fresh bool) error {
 	if v.docs[n.URL] != nil {
 		return nil
 	}
-	if len(v.queue) >= 64 { // more than a visit can hold
+	if v.looked >= lookups { // more than a visit can hold
 		v.find(n)
 		return nil
 	}
-	if d, err := v.lookup(ctx, n.URL); d != nil || err != nil {
+	v.looked++
+	d, err := v.lookup(ctx, n.URL)
+	switch {
+	case err != nil:
 		return err
+	case d == nil:
+		d = v.newDoc(n)
+	case fresh && d.ReadAt.IsZero() && d.From != "" && hostOf(d.From) != v.host:
+		d.Kind, d.From, d.FoundBy, d.CheckedAt = n.Kind, n.From, n.FoundBy, time.Time{}
+	default:
+		return nil
 	}
-	v.docs[n.URL] = v.newDoc(n)
+	v.docs[n.URL] = d
 	v.queue = append(v.queue, n.URL)
 	return nil
 }
 
 func (v *visit) newDoc(n index.NewDoc) *index.Doc {
+	if isWellKnown(n.URL) {
+		n.Kind = index.CatalogDoc
+	}
 	return &index.Doc{
 		URL: n.URL, Host: v.host, Kind: n.Kind, Class: n.Class, From: n.From, FoundBy: n.FoundBy, FirstSeen: time.Now(),
 	}

@@ -17,6 +17,10 @@ type Subject struct {
 	Card        *card.Card
 	Link        []string // Link header values of the card's own response
 	ResponseURL string   // final URL of that response, against which Link resolves
+
+	// ReadCatalog is used instead of the function of that name; nil uses that.
+	// Who confirms many cards can keep the catalogs that it has read.
+	ReadCatalog func(*Document) (*catalog.Catalog, error)
 }
 
 // Status is what one kind of evidence came to.
@@ -36,8 +40,9 @@ type Finding struct {
 	Kind   catalog.Kind
 	Status Status
 
-	// CatalogURL is the catalog as the card names it, normal form. It is empty
-	// with NoPointer, and when the page that should name it was not read.
+	// CatalogURL is the catalog, normal form: the well-known address as such;
+	// another one where it was read, or as the card names it if it was not. It
+	// is empty with NoPointer, and when the page that should name it was not read.
 	CatalogURL string
 
 	// Chain is every address that was read, redirects included, in order. With
@@ -57,14 +62,17 @@ type Confirmation struct {
 
 // Confirm looks for publisher evidence (OB-112, D34): the well-known catalog of
 // the card's origin, a catalog in the card response's Link header, a catalog
-// linked from the card's websiteUrl page. It stops at the first proof; without
-// one it has tried all.
+// linked from the card's websiteUrl page. The first proof in this order is the
+// answer; without one it has tried all. Nested catalogs are read after the roots
+// of all kinds, so that many of them cannot hide the other evidence.
 //
 // Every judgement is for the card URL as asked: where a card is redirected
-// proves nothing for the target (D6). A redirected catalog still speaks for the
-// address that was asked. Nested catalogs count when their address lies on the
-// origin of their root's address, at most 4 levels and 50 documents in all
-// (D7), each read once. A catalog of which such a part could not be read may
+// proves nothing for the target (D6). A redirected well-known catalog still
+// speaks for the origin that was asked; another one speaks for where it was
+// read, for an address that redirects anywhere says nothing about its owner.
+// Nested catalogs count when their address lies on the origin of their root's
+// address as named, at most 4 levels and 50 documents in all (D7), each read
+// once. A catalog of which such a part could not be read may
 // prove a card, but is Unreadable or Deferred, never NotListed (OB-134). An
 // ard.json is not evidence and is not asked for (D3).
 //
@@ -73,17 +81,31 @@ type Confirmation struct {
 // Deferred. The error of Confirm is that of ctx only.
 func Confirm(ctx context.Context, s *Subject, fetch FetchFunc) (*Confirmation, error) {
 	c := &confirmer{subject: s, fetch: fetch, read: make(map[string]reading)}
-	for _, try := range []func(context.Context) []Finding{c.wellKnown, c.linkHeader, c.website} {
-		found := try(ctx)
-		if err := ctx.Err(); err != nil && c.out.Evidence == nil {
-			return nil, fmt.Errorf("confirm %s: %w", s.CardURL, err)
-		}
-		c.out.Findings = append(c.out.Findings, found...)
-		if c.out.Evidence != nil {
+	var all []*search
+	settled := func() bool { return all != nil && all[len(all)-1].proof != nil || ctx.Err() != nil }
+	for _, named := range []func(context.Context) []*search{c.wellKnown, c.linkHeader, c.website} {
+		if settled() {
 			break
 		}
+		for _, f := range named(ctx) {
+			c.root(ctx, f)
+			if all = append(all, f); settled() {
+				break
+			}
+		}
 	}
-	return &c.out, nil
+	out := &Confirmation{}
+	for _, f := range all {
+		c.nested(ctx, f)
+		out.Findings = append(out.Findings, f.Finding)
+		if out.Evidence = f.proof; out.Evidence != nil {
+			return out, nil
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("confirm %s: %w", s.CardURL, err)
+	}
+	return out, nil
 }
 
 // confirmer is one run of Confirm.
@@ -91,7 +113,6 @@ type confirmer struct {
 	subject *Subject
 	fetch   FetchFunc
 	read    map[string]reading // by address as asked
-	out     Confirmation
 }
 
 // reading is what came of one address.
@@ -112,68 +133,75 @@ func (c *confirmer) get(ctx context.Context, url string, want Want) (*Document, 
 	return d, err
 }
 
-func (c *confirmer) wellKnown(ctx context.Context) []Finding {
-	u, err := weburl.Parse(c.subject.CardURL)
-	if err != nil {
-		return []Finding{{Kind: catalog.WellKnown, Status: NoPointer, Err: inputError(c.subject.CardURL, err)}}
-	}
-	return c.ask(ctx, catalog.WellKnown, []string{u.Origin() + catalog.WellKnownPath}, nil)
+// search is the search for the card in one catalog and in those nested in it.
+type search struct {
+	Finding
+	root   string // the catalog as named; "" when there is none
+	origin string // of root
+	queue  []place
+	seen   map[string]bool
+	proof  *catalog.Evidence
 }
 
-func (c *confirmer) linkHeader(ctx context.Context) []Finding {
-	return c.ask(ctx, catalog.LinkHeader, catalog.HeaderLinks(c.subject.Link, c.subject.ResponseURL), nil)
+func without(f Finding) []*search { return []*search{{Finding: f}} }
+
+func (c *confirmer) wellKnown(context.Context) []*search {
+	u, err := weburl.Parse(c.subject.CardURL)
+	if err != nil {
+		return without(Finding{Kind: catalog.WellKnown, Status: NoPointer, Err: inputError(c.subject.CardURL, err)})
+	}
+	return c.named(catalog.WellKnown, []string{u.Origin() + catalog.WellKnownPath}, nil)
+}
+
+func (c *confirmer) linkHeader(context.Context) []*search {
+	return c.named(catalog.LinkHeader, catalog.HeaderLinks(c.subject.Link, c.subject.ResponseURL), nil)
 }
 
 // website reads the page that the card calls its own. Link headers of that page
 // count like its link elements, as they do for any app page (OB-32).
-func (c *confirmer) website(ctx context.Context) []Finding {
+func (c *confirmer) website(ctx context.Context) []*search {
 	f := Finding{Kind: catalog.Website, Status: NoPointer}
 	if c.subject.Card == nil || c.subject.Card.WebsiteURL == "" {
-		return []Finding{f}
+		return without(f)
 	}
 	u, err := weburl.Parse(c.subject.Card.WebsiteURL)
 	if err != nil {
 		f.Err = fmt.Errorf("websiteUrl: %w", inputError(c.subject.Card.WebsiteURL, err))
-		return []Finding{f}
+		return without(f)
 	}
 	d, err := c.get(ctx, u.String(), WantPage)
 	if err != nil {
 		f.Status, f.Err, f.Chain = unread(err), err, []string{u.String()}
-		return []Finding{f}
+		return without(f)
 	}
 	f.Chain = trail(d)
 	links, err := readPage(d)
 	if err != nil {
 		f.Status, f.Err = Unreadable, err
-		return []Finding{f}
+		return without(f)
 	}
-	found := c.ask(ctx, catalog.Website, links, f.Chain)
-	if len(found) == 1 && found[0].Status == NoPointer {
-		found[0].Chain = f.Chain
-	}
-	return found
+	return c.named(catalog.Website, links, f.Chain)
 }
 
-// ask reads each catalog that the card names in one way. before is what was
+// named are the catalogs that the card names in one way. before is what was
 // read to get there.
-func (c *confirmer) ask(ctx context.Context, kind catalog.Kind, targets, before []string) []Finding {
-	var out []Finding
+func (c *confirmer) named(kind catalog.Kind, targets, before []string) []*search {
+	var out []*search
 	for _, url := range targets {
 		if isARD(url) {
 			continue
 		}
-		f := c.search(ctx, kind, url, before)
-		out = append(out, f)
-		if f.Status == Proven || ctx.Err() != nil {
-			return out
-		}
+		out = append(out, &search{
+			Finding: Finding{Kind: kind, Status: NotListed, CatalogURL: url, Chain: before},
+			root:    url, origin: originOf(url), seen: map[string]bool{url: true},
+		})
 	}
 	if out == nil {
-		f := Finding{Kind: kind, Status: NoPointer}
+		f := Finding{Kind: kind, Status: NoPointer, Chain: before}
 		if len(targets) > 0 {
 			f.Err = fmt.Errorf("%s: an ard.json is no evidence", targets[0])
 		}
-		return []Finding{f}
+		return without(f)
 	}
 	return out
 }
@@ -185,45 +213,60 @@ type place struct {
 	depth int
 }
 
-// search looks for the card in one catalog and in its nested catalogs, those
-// nearest to the root first.
-func (c *confirmer) search(ctx context.Context, kind catalog.Kind, root string, before []string) Finding {
-	f := Finding{Kind: kind, Status: NotListed, CatalogURL: root, Chain: before}
-	origin := originOf(root)
-	seen := map[string]bool{root: true}
-	for queue := []place{{url: root, chain: before}}; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		d, err := c.get(ctx, at.url, WantCatalog)
-		var cat *catalog.Catalog
-		if err == nil {
-			at.chain = join(at.chain, trail(d)...)
-			f.Chain = join(f.Chain, trail(d)...)
-			cat, err = ReadCatalog(d)
-		} else {
-			f.Chain = join(f.Chain, at.url)
-		}
-		if err != nil {
-			f.incomplete(unread(err), err)
-			continue
-		}
-		if entry, ok := cat.Lists(c.subject.CardURL); ok {
-			c.out.Evidence = &catalog.Evidence{
-				Kind: kind, CatalogURL: root, Chain: at.chain, Entry: entry, CheckedAt: d.FetchedAt,
-			}
-			return Finding{Kind: kind, Status: Proven, CatalogURL: root, Chain: at.chain}
-		}
-		for n := range cat.Nested() {
-			switch {
-			case originOf(n.URL) != origin || isARD(n.URL) || seen[n.URL]:
-			case at.depth == maxDepth:
-				f.incomplete(Unreadable, &Error{Kind: NotFetched, URL: n.URL, Detail: fmt.Sprintf("it lies more than %d levels below %s", maxDepth, root)})
-			default:
-				seen[n.URL] = true
-				queue = append(queue, place{n.URL, at.chain, at.depth + 1})
-			}
+// root looks for the card in the catalog itself.
+func (c *confirmer) root(ctx context.Context, f *search) {
+	if f.root != "" {
+		c.look(ctx, f, place{url: f.root, chain: f.Chain})
+	}
+}
+
+// nested looks for the card in the catalogs within it, those nearest to the
+// root first.
+func (c *confirmer) nested(ctx context.Context, f *search) {
+	for ; len(f.queue) > 0 && f.proof == nil && ctx.Err() == nil; f.queue = f.queue[1:] {
+		c.look(ctx, f, f.queue[0])
+	}
+}
+
+func (c *confirmer) look(ctx context.Context, f *search, at place) {
+	d, err := c.get(ctx, at.url, WantCatalog)
+	var cat *catalog.Catalog
+	if err == nil {
+		at.chain = join(at.chain, trail(d)...)
+		f.Chain = join(f.Chain, trail(d)...)
+		cat, err = c.readCatalog(d)
+	} else {
+		f.Chain = join(f.Chain, at.url)
+	}
+	if err != nil {
+		f.incomplete(unread(err), err)
+		return
+	}
+	if at.depth == 0 && f.Kind != catalog.WellKnown {
+		f.CatalogURL = d.FinalURL
+	}
+	if entry, ok := cat.Lists(c.subject.CardURL); ok {
+		f.proof = &catalog.Evidence{Kind: f.Kind, CatalogURL: f.CatalogURL, Chain: at.chain, Entry: entry, CheckedAt: d.FetchedAt}
+		f.Finding = Finding{Kind: f.Kind, Status: Proven, CatalogURL: f.CatalogURL, Chain: at.chain}
+		return
+	}
+	for n := range cat.Nested() {
+		switch {
+		case originOf(n.URL) != f.origin || isARD(n.URL) || f.seen[n.URL]:
+		case at.depth == maxDepth:
+			f.incomplete(Unreadable, &Error{Kind: NotFetched, URL: n.URL, Detail: fmt.Sprintf("it lies more than %d levels below %s", maxDepth, f.root)})
+		default:
+			f.seen[n.URL] = true
+			f.queue = append(f.queue, place{n.URL, at.chain, at.depth + 1})
 		}
 	}
-	return f
+}
+
+func (c *confirmer) readCatalog(d *Document) (*catalog.Catalog, error) {
+	if c.subject.ReadCatalog != nil {
+		return c.subject.ReadCatalog(d)
+	}
+	return ReadCatalog(d)
 }
 
 // incomplete notes a document that could not be read. One that will be read

@@ -43,6 +43,7 @@ const (
 	ReasonUnreadable  Reason = "card_unreachable" // stale: the card cannot be read
 	ReasonUnconfirmed Reason = "unconfirmed"      // stale: no evidence can be read
 	ReasonBlocked     Reason = "blocked"
+	ReasonWaiting     Reason = "waiting" // of a document, never of an entry: another one is to be read first
 )
 
 // ID is the id of a card URL in normal form: hex SHA-256 (OB-140).

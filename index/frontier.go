@@ -3,6 +3,8 @@ package index
 import (
 	"time"
 
+	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/robots"
 )
 
@@ -69,9 +71,15 @@ type Doc struct {
 	CacheControl string
 	Link         []string // header values
 	XRobots      []string // header values
-	Hash         string
-	Body         []byte   // catalogs and cards; pages keep Targets instead
-	Targets      []string // of a page: catalogs that its head names
+
+	// Hash names the content that was read, and with it Body. Only Store.Doc
+	// gives Body; a Lease leaves it out. A visit that writes the document with
+	// the Hash that is stored keeps the stored Body, whether it hands Body in
+	// again or leaves it nil. Any other Hash, and the empty one, replaces Body
+	// with what is handed in.
+	Hash    string
+	Body    []byte   // catalogs and cards; pages keep Targets instead
+	Targets []string // of a page: catalogs that its head names
 
 	NoIndex    bool   // as judged at CheckedAt
 	Fault      Reason // why it cannot be used now; "" when it can
@@ -87,13 +95,13 @@ type Doc struct {
 // NewDoc is a document that was heard of.
 type NewDoc struct {
 	URL     string // normal form
-	Kind    Kind
+	Kind    Kind   // a hint; see Outweighs
 	Class   Class
 	From    string
 	FoundBy string
 
 	// Now makes a known document due at once, too (crawler add). Without it a
-	// known document only keeps its place.
+	// known document keeps its place; only its kind may change (Outweighs).
 	Now bool
 	// Ping is Now, at most once in 10 minutes an origin (OB-135).
 	Ping bool
@@ -115,7 +123,7 @@ type Lease struct {
 	No    int64
 	Until time.Time
 	Host  Host
-	Docs  []Doc // due, by class and time
+	Docs  []Doc // due, by class and time; without Body, which Store.Doc gives
 }
 
 // Visit is everything that one lease brought to light. A store writes it
@@ -132,9 +140,12 @@ type Visit struct {
 	IPKey     string
 	Robots    *robots.File // nil: unchanged
 
-	Docs     []Doc    // written whole, added when unknown; all on Host
+	// Docs are written whole (but see Doc.Hash), all on Host. Those unknown are
+	// added within Limits; one that is turned away takes its outcome and its
+	// new entry with it.
+	Docs     []Doc
 	Drop     []string // URLs of documents to forget, on Host
-	Found    []NewDoc // added if unknown, within Limits
+	Found    []NewDoc // added if unknown, within Limits; at most MaxFound
 	Entries  []Entry  // written whole, Seq and UpdatedAt excepted
 	Outcomes []Outcome
 	// Wake are URLs with news: documents that need one of them become due at At.
@@ -145,14 +156,57 @@ type Visit struct {
 
 // Applied is what became of a visit.
 type Applied struct {
-	Fenced  bool     // the lease was lost: nothing was written (F3)
+	Fenced bool // the lease was lost: nothing was written (F3)
+	// Err is what is wrong with the visit's own data: a document of another
+	// host, an entry without a state, or a row that the database refuses.
+	// Nothing of the visit was written and its lease still stands, so that the
+	// caller can put the host off with another visit.
+	Err     error
 	Changes []Change // published, in order
 	Capped  []NewDoc // turned away by Limits; the store wrote an outcome about it
 }
 
-// Limits bound what strangers can add (A1, A2, D39). Documents of ClassUser
-// and documents on hosts already known are never turned away by HostsPerDomain.
+// Limits bound what strangers can add within LimitWindow (A1, A2, D39). What
+// the operator names is exempt and not counted (NewDoc.Exempt).
 type Limits struct {
-	HostsPerDomain int // new hosts a registrable domain and day; 0: 100
-	CardsPerFinder int // new cards on other hosts that documents of one registrable domain may bring, a day; 0: 100
+	// HostsPerDomain is for new hosts of one registrable domain; 0: 100.
+	HostsPerDomain int
+	// ForeignPerFinder is for new documents of any kind on other hosts that the
+	// documents of one registrable domain (FoundBy) may bring, evidence that
+	// its own cards need included; one that was given up and is named again
+	// counts once; 0: 100.
+	ForeignPerFinder int
+	// NewPerHost is for new documents that a host's own documents name, and
+	// apart from these for the new documents of a host that nobody's documents
+	// name (submissions); 0: 1,000. All hosts of a registrable domain together
+	// have ten times as many. Stores may count by the hour.
+	NewPerHost int
+}
+
+// Outweighs reports whether the hint d about a known document's kind takes the
+// place of the one it stands under, which is so only as long as nobody could
+// read it: what it answers is stronger than any hint. Of two hints the first
+// stays, but a person's outweighs that of a document of another host, that of
+// a document of its own host outweighs both, and at the well-known address
+// a catalog is expected whoever says otherwise.
+func (d *NewDoc) Outweighs(known *Doc) bool {
+	return d.Kind != known.Kind && known.ReadAt.IsZero() &&
+		weight(d.URL, d.Kind, d.From) > weight(d.URL, known.Kind, known.From)
+}
+
+func weight(url string, k Kind, from string) int {
+	u, err := weburl.Parse(url)
+	if err != nil {
+		return 0
+	}
+	f, err := weburl.Parse(from)
+	switch {
+	case k == CatalogDoc && u.Target() == catalog.WellKnownPath:
+		return 3
+	case err == nil && f.Authority() == u.Authority():
+		return 2
+	case from == "":
+		return 1
+	}
+	return 0
 }

@@ -168,10 +168,10 @@ func TestCapped(t *testing.T) {
 }
 
 func TestLimitsOrDefault(t *testing.T) {
-	if got := (Limits{}).OrDefault(); got != (Limits{HostsPerDomain: 100, CardsPerFinder: 100}) {
+	if got := (Limits{}).OrDefault(); got != (Limits{HostsPerDomain: 100, ForeignPerFinder: 100, NewPerHost: 1000}) {
 		t.Errorf("%+v", got)
 	}
-	if got := (Limits{1, 2}).OrDefault(); got != (Limits{1, 2}) {
+	if got := (Limits{1, 2, 3}).OrDefault(); got != (Limits{1, 2, 3}) {
 		t.Errorf("%+v", got)
 	}
 }

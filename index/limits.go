@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/publicsuffix"
+	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 // Numbers of the Store contract.
@@ -16,6 +16,7 @@ const (
 	PingGap        = 10 * time.Minute    // between two pings of one origin (OB-135)
 	LimitWindow    = 24 * time.Hour      // the day that Limits count over: the last 24 hours, not the calendar's
 	KeepOutcomes   = 10                  // newest outcomes kept a document
+	MaxFound       = 10_000              // documents that one visit may bring; the rest is turned away
 	KeepTombstones = 90 * 24 * time.Hour // IX-10
 )
 
@@ -24,8 +25,11 @@ func (l Limits) OrDefault() Limits {
 	if l.HostsPerDomain == 0 {
 		l.HostsPerDomain = 100
 	}
-	if l.CardsPerFinder == 0 {
-		l.CardsPerFinder = 100
+	if l.ForeignPerFinder == 0 {
+		l.ForeignPerFinder = 100
+	}
+	if l.NewPerHost == 0 {
+		l.NewPerHost = 1000
 	}
 	return l
 }
@@ -35,12 +39,12 @@ func (l Limits) OrDefault() Limits {
 // "a.github.io" is one. A host that is a public suffix itself is its own.
 func RegistrableDomain(authority string) string {
 	host, _, _ := strings.Cut(authority, ":")
-	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
-	if err != nil {
-		return host
-	}
-	return domain
+	return publicnet.RegistrableDomain(host)
 }
+
+// Exempt reports whether Limits leave d alone: the operator named it. What
+// strangers submit is a ping, and what a document names has a From.
+func (d *NewDoc) Exempt() bool { return d.Class == ClassUser && !d.Ping && d.From == "" }
 
 // Capped gives the outcomes that tell which documents Limits turned away (A3):
 // one for each document that named them, or one at the new document's own URL
@@ -64,11 +68,11 @@ func Capped(docs []NewDoc, at time.Time) []Outcome {
 		o := Outcome{URL: u, At: at, Code: OutcomeCapped}
 		switch n := len(by[u]); {
 		case by[u][0].From == "":
-			o.Sentence = "Not added: too many new hosts of this registrable domain in one day. Add it again tomorrow."
+			o.Sentence = "Not added: too many new hosts or addresses of this registrable domain in one day. Add it again tomorrow."
 		case n == 1:
-			o.Sentence = "1 address that this document names was not followed yet, because of the daily limits on new hosts and cards. It waits for a later visit."
+			o.Sentence = "1 address that this document names was not followed yet, because of the daily limits on new hosts and addresses. It waits for a later visit."
 		default:
-			o.Sentence = fmt.Sprintf("%d addresses that this document names were not followed yet, because of the daily limits on new hosts and cards. They wait for later visits.", n)
+			o.Sentence = fmt.Sprintf("%d addresses that this document names were not followed yet, because of the daily limits on new hosts and addresses. They wait for later visits.", n)
 		}
 		for d := range slices.Values(by[u][:min(most, len(by[u]))]) {
 			o.Steps = append(o.Steps, Step{At: at, What: "limit", URL: d.URL, Result: string(OutcomeCapped)})

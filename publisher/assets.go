@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -48,25 +49,20 @@ type assets struct {
 func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	name, err := url.PathUnescape(escaped[strings.LastIndex(escaped, assetsDir)+len(assetsDir):])
-	contentType, known := assetTypes[strings.ToLower(path.Ext(name))]
-	if err != nil || !known || !fs.ValidPath(name) || strings.HasPrefix(name, ".") || strings.ContainsAny(name, `/\`) {
+	contentType, known := assetType(name)
+	if err != nil || !known {
 		notFound(w, r)
 		return
 	}
 	if !allowRead(w, r) {
 		return
 	}
-	f, err := a.files.Open(name)
+	f, info, err := openAsset(a.files, name)
 	if err != nil {
 		notFound(w, r)
 		return
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxAsset {
-		notFound(w, r)
-		return
-	}
 	content, err := a.content(name, f, info, w.Header())
 	if err != nil {
 		http.Error(w, "this file cannot be read now", http.StatusInternalServerError)
@@ -80,6 +76,48 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(w, r, "", info.ModTime(), content)
+}
+
+// CheckAsset tells why App.Assets would not serve the file of that name, as it
+// stands under /apps/{slug}/assets/ and not escaped. Nil says that it is served.
+// It opens the file; New opens none.
+func CheckAsset(files fs.FS, name string) error {
+	if _, known := assetType(name); !known {
+		return errors.New("is no picture that is served: PNG, JPEG, WebP, AVIF, GIF, ICO or SVG, told by the end of its name, and in no folder below")
+	}
+	f, _, err := openAsset(files, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("there is no such file")
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func assetType(name string) (contentType string, known bool) {
+	contentType, known = assetTypes[strings.ToLower(path.Ext(name))]
+	return contentType, known && fs.ValidPath(name) && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, `/\`)
+}
+
+// openAsset opens a file that may be served.
+func openAsset(files fs.FS, name string) (fs.File, fs.FileInfo, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("is no file")
+	case info.Size() > maxAsset:
+		err = fmt.Errorf("is larger than %d bytes", maxAsset)
+	default:
+		return f, info, nil
+	}
+	f.Close()
+	return nil, nil, err
 }
 
 // content gives the bytes to serve. A file without a time gets a tag from its

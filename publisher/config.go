@@ -37,6 +37,7 @@ type app struct {
 	identifier string
 	lang       string
 	gate       *mcpgate.Gate // nil when the endpoint runs elsewhere
+	noSlug     bool          // the slug is at fault, and so the default addresses are not the real ones
 }
 
 // build makes a Publisher, or every fault of cfg.
@@ -46,8 +47,11 @@ func build(cfg *Config) (*Publisher, error) {
 	}}
 	b.cache = b.cacheControl("CacheControl", cfg.CacheControl, DefaultCacheControl)
 	b.lang("Lang", cfg.Lang)
-	if !b.setOrigin() {
-		return nil, errors.Join(b.faults...) // no address can be judged without it
+	if !b.setOrigin() { // no address can be judged without it
+		for i := range cfg.Apps {
+			b.completeCard(&app{App: &cfg.Apps[i], field: fmt.Sprintf("Apps[%d]", i), card: cfg.Apps[i].Card})
+		}
+		return nil, errors.Join(b.faults...)
 	}
 	if len(cfg.Apps)+len(cfg.Hosted) == 0 {
 		b.fault("Apps", "nothing to publish: give at least one app, or one hosted card")
@@ -90,8 +94,13 @@ func (b *builder) fault(field, format string, args ...any) {
 	b.faults = append(b.faults, &Error{Field: field, Err: fmt.Errorf(format, args...)})
 }
 
-// faultErr adds err under field, one fault for each error joined in it.
+// faultErr adds err under field, one fault for each error joined in it. What
+// publicnet refuses is one error: its causes alone do not say what to do.
 func (b *builder) faultErr(field string, err error) {
+	if refused, ok := errors.AsType[*publicnet.AddrError](err); ok {
+		b.faults = append(b.faults, &Error{Field: field, Err: refused})
+		return
+	}
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range list.Unwrap() {
 			b.faultErr(field, e)
@@ -144,10 +153,10 @@ func (b *builder) resolve(i int) *app {
 	switch {
 	case slug == "":
 		b.fault(a.field+".Slug", "is required: a short name for the app's addresses, for instance calendar")
-		slug = fmt.Sprintf("app-%d", i) // so that other faults can still be found
+		slug, a.noSlug = fmt.Sprintf("app-%d", i), true // so that other faults can still be found
 	case !slugForm.MatchString(slug):
 		b.fault(a.field+".Slug", "%q: use lower-case letters, digits and inner hyphens, at most 63", slug)
-		slug = fmt.Sprintf("app-%d", i)
+		slug, a.noSlug = fmt.Sprintf("app-%d", i), true
 	}
 	if a.identifier == "" {
 		a.identifier = "urn:air:" + b.origin.Host() + ":mcp:" + slug
@@ -259,10 +268,11 @@ func (b *builder) completeCard(a *app) {
 		c.WebsiteURL = a.pageURL.String()
 	}
 	if len(c.Remotes) == 0 {
-		if a.mcpURL.IsZero() {
-			return // its fault is known
+		endpoint := a.mcpURL.String()
+		if a.mcpURL.IsZero() { // its fault is known; the card may have others
+			endpoint = "https://mcp.example.com/"
 		}
-		c.Remotes = []card.Remote{{Type: "streamable-http", URL: a.mcpURL.String(), Versions: []string{card.ProtocolVersion}}}
+		c.Remotes = []card.Remote{{Type: "streamable-http", URL: endpoint, Versions: []string{card.ProtocolVersion}}}
 	}
 	if err := card.Validate(c); err != nil {
 		b.faultErr(field, err)
@@ -279,7 +289,7 @@ func (b *builder) completeCard(a *app) {
 			}
 		}
 	}
-	if !a.mcpURL.IsZero() && !slices.ContainsFunc(c.Remotes, func(r card.Remote) bool {
+	if !a.mcpURL.IsZero() && !a.noSlug && !slices.ContainsFunc(c.Remotes, func(r card.Remote) bool {
 		u, err := weburl.Parse(r.URL)
 		return err == nil && u == a.mcpURL
 	}) {

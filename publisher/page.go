@@ -21,7 +21,7 @@ var pageSource string
 //go:embed page.css
 var pageStyle string
 
-var pages = template.Must(template.New("page").Parse(pageSource))
+var pages = template.Must(template.New("page").Funcs(template.FuncMap{"breakable": breakable}).Parse(pageSource))
 
 // pageCSP lets a page show pictures and its own style, and nothing else: no
 // script ever runs on it, whatever a card's text holds.
@@ -56,6 +56,7 @@ type pageData struct {
 	Repository     string
 	Examples       []card.Example
 	QR             template.HTML
+	ListPath       string // of the list of apps; "" if there is none
 
 	// Of the list of apps.
 	Apps []listed
@@ -89,6 +90,9 @@ func (b *builder) appPage(a *app) *document {
 	}
 	if p, err := c.Presentation(); err == nil && p != nil {
 		d.Examples = p.Examples
+	}
+	if _, taken := b.owner["/"]; !taken {
+		d.ListPath = "/"
 	}
 	var err error
 	if d.QR, err = qrCode(d.Canonical, d.Words.QR); err != nil {
@@ -165,6 +169,18 @@ func icons(c *card.Card) (light, dark template.URL) {
 		return only, ""
 	}
 	return light, dark
+}
+
+// breakable lets a long address break after a slash and not inside a word.
+func breakable(address string) template.HTML {
+	escaped := template.HTMLEscapeString(address)
+	head, rest, ok := strings.Cut(escaped, "://")
+	if !ok {
+		head, rest = "", escaped
+	} else {
+		head += "://<wbr>"
+	}
+	return template.HTML(head + strings.ReplaceAll(rest, "/", "/<wbr>")) //nolint:gosec // escaped above
 }
 
 // imageURL passes https addresses and picture data; the template would take

@@ -475,8 +475,14 @@ func TestRule_OB32_PageLinksItsCatalog(t *testing.T)            { testPages(t) }
 func TestRule_OB35_PlainAddressAndCode(t *testing.T) {
 	p := mustNew(t, twoApps())
 	_, body := ask(t, p, "GET", "/apps/calendar?utm=1")
-	if !strings.Contains(body, `<code class="address">https://apps.example.com/apps/calendar</code>`) {
+	if plain := strings.ReplaceAll(body, "<wbr>", ""); !strings.Contains(plain, `<code class="address">https://apps.example.com/apps/calendar</code>`) {
 		t.Error("the page does not show its address")
+	}
+	if !strings.Contains(body, "https://<wbr>apps.example.com/<wbr>apps/<wbr>calendar</code>") {
+		t.Error("the address does not break at its slashes")
+	}
+	if !strings.Contains(body, `<a href="/">All apps published here</a>`) {
+		t.Error("the page does not lead to the list of apps")
 	}
 	if strings.Count(body, `<svg class="qr"`) != 1 {
 		t.Error("the page has no QR code")

@@ -3,8 +3,10 @@ package publisher_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -101,3 +103,14 @@ func TestServersMayKeepTheirLists(t *testing.T) {
 
 // The documents as a script tells them.
 func TestWebScripts(t *testing.T) { webtest.Run(t, mustNew(t, twoApps()), "testdata/*.txt") }
+
+// CheckAsset judges a file as a request for it would be.
+func TestCheckAsset(t *testing.T) {
+	files := fstest.MapFS{"a.png": {Data: []byte("PNG")}, "notes.txt": {Data: []byte("x")}, "dir.png": {Mode: fs.ModeDir}}
+	for name, want := range map[string]string{"a.png": "", "b.png": "no such file", "notes.txt": "no picture", "../a.png": "no picture", ".a.png": "no picture", "dir.png": "is no file"} {
+		err := publisher.CheckAsset(files, name)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import "strings"
 type words struct {
 	Add, AddHow, Address, QR, Examples, ExamplesNote string
 	Details, Publisher, Origin, Version, Card        string
-	Endpoint, Website, Source, Apps, ListOf          string
+	Endpoint, Website, Source, Apps, AllApps, ListOf string
 }
 
 // wordsFor gives the phrases in the language of a tag (BCP 47): Chinese in the
@@ -43,6 +43,7 @@ var english = words{
 	Website:      "Website",
 	Source:       "Source code",
 	Apps:         "Apps",
+	AllApps:      "All apps published here",
 	ListOf:       "Apps published at",
 }
 
@@ -62,6 +63,7 @@ var simplified = words{
 	Website:      "网站",
 	Source:       "源代码",
 	Apps:         "应用",
+	AllApps:      "此处发布的所有应用",
 	ListOf:       "应用发布于",
 }
 
@@ -81,5 +83,6 @@ var traditional = words{
 	Website:      "網站",
 	Source:       "原始碼",
 	Apps:         "應用程式",
+	AllApps:      "此處發布的所有應用程式",
 	ListOf:       "應用程式發布於",
 }

@@ -74,7 +74,9 @@ type Rates struct {
 
 // Limits of one request.
 const (
-	searchDeadline = 2 * time.Second // IX-41
+	searchDeadline = 2 * time.Second        // IX-41; the making of items included
+	storeDeadline  = 3 * time.Second        // one call of the store
+	readyDeadline  = 500 * time.Millisecond // likewise of /readyz: whoever probes waits a second, and a lost store takes no node out (IX-13)
 	defaultLimit   = 20
 	maxCursor      = 2 << 10  // IX-39
 	maxBody        = 16 << 10 // IX-39
@@ -85,13 +87,13 @@ type handler struct {
 	log      *slog.Logger
 	cursors  cursors
 	slots    chan struct{}
-	bodies   bodies
+	items    items
 	stats    statsCache
 	metrics  *metrics
 	clients  limits
 	targets  *limiter
-	page     *pages
-	describe []byte // /openapi.json
+	page     map[string]*pages // by language
+	describe []byte            // /openapi.json
 }
 
 // New gives the handler of all surfaces. It does no I/O. Errors name the

@@ -35,5 +35,5 @@ func ExampleNew() {
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/v1/apps?q=calendar&colour=blue", nil))
 	fmt.Print(w.Code, " ", w.Body)
 	// Output:
-	// 400 {"title":"Bad Request","status":400,"detail":"colour: unknown query parameter","faults":[{"name":"colour","reason":"unknown query parameter"}]}
+	// 400 {"title":"Bad Request","status":400,"detail":"colour is no parameter of this address","faults":[{"name":"colour","reason":"colour is no parameter of this address"}]}
 }

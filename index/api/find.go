@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,46 +22,44 @@ type ask struct {
 	q      string
 	limit  int // 0: the cursor's, else defaultLimit
 	cursor string
+	have   string // ETags that the client has; then there are no items
 }
 
 // found is a page of results.
 type found struct {
 	*search.Page
-	q    string
-	next string // cursor; "" on the last page
-	tag  string // ETag
+	q     string
+	items []*made
+	next  string // cursor; "" on the last page
+	tag   string // ETag
 }
 
 // find answers a search or a listing. Both surfaces, JSON and page, use it.
 func (h *handler) find(ctx context.Context, a ask) (*found, *problem) {
-	query := search.Query{Text: clean(a.q), Limit: a.limit}
 	if !utf8.ValidString(a.q) {
-		return nil, badParameter("q", "is not UTF-8")
+		return nil, badParameter("q", "must be UTF-8")
 	}
+	query := search.Query{Text: search.CleanQuery(a.q), Limit: a.limit}
 	if a.cursor != "" {
-		if len(a.cursor) > maxCursor {
-			return nil, badParameter("cursor", fmt.Sprintf("has at most %d bytes, not %d", maxCursor, len(a.cursor)))
-		}
 		cur, err := h.cursors.decode(a.cursor)
 		switch {
 		case errors.Is(err, errRanker):
 			return nil, newProblem(http.StatusGone, "the index ranks by other rules since this cursor was given; begin the search anew")
 		case err != nil:
-			return nil, badParameter("cursor", "is not one that this index gave; begin the search anew")
+			return nil, badParameter("cursor", "must be one that this index gave; begin the search anew")
 		case query.Text != "" && query.Text != cur.Query:
-			return nil, badParameter("q", "is not the query that the cursor belongs to; leave q out, or begin anew without a cursor")
+			return nil, badParameter("q", "must be the query that the cursor belongs to; leave q out, or begin anew without a cursor")
+		case query.Limit != 0 && query.Limit != cur.Limit:
+			return nil, badParameter("limit", fmt.Sprintf("must be that of the cursor, %d; leave limit out, or begin anew without a cursor", cur.Limit))
 		}
-		query.Text, query.After = cur.Query, cur.position()
-		if query.Limit == 0 {
-			query.Limit = cur.Limit
-		}
+		query.Text, query.Limit, query.After = cur.Query, cur.Limit, &cur.Position
 		h.await(ctx, cur)
 	}
 	if query.Limit == 0 {
 		query.Limit = defaultLimit
 	}
 	if n := utf8.RuneCountInString(query.Text); n > search.MaxQueryRunes {
-		return nil, badParameter("q", fmt.Sprintf("has at most %d characters, not %d", search.MaxQueryRunes, n))
+		return nil, badParameter("q", mustBe["q"])
 	}
 
 	select {
@@ -84,23 +83,35 @@ func (h *handler) find(ctx context.Context, a ask) (*found, *problem) {
 	}
 	h.metrics.searched(ctx, page.Tier, time.Since(begin))
 
-	f := &found{Page: page, q: query.Text}
-	if page.Next != nil {
-		f.next, err = h.cursors.encode(cursorOf(query.Text, query.Limit, page.Head, page.Next))
-		if err != nil {
-			return nil, newProblem(http.StatusInternalServerError, "the index could not answer; the fault is on its side")
-		}
+	f := &found{Page: page, q: query.Text, tag: listTag(page.Head, query.Text, strconv.Itoa(query.Limit), a.cursor)}
+	if matches(a.have, f.tag) {
+		return f, nil
 	}
-	f.tag = listTag(page.Head, query.Text, fmt.Sprint(query.Limit), a.cursor)
+	if page.Next != nil {
+		f.next = h.cursors.encode(cursorOf(query.Text, query.Limit, page.Head, page.Next))
+	}
+	for _, hit := range page.Hits {
+		if ctx.Err() != nil {
+			return nil, later(http.StatusServiceUnavailable, time.Second, "the search took too long")
+		}
+		m, err := h.items.of(hit.Entry)
+		if err != nil {
+			return nil, newProblem(http.StatusInternalServerError, ourFault)
+		}
+		f.items = append(f.items, m)
+	}
 	return f, nil
 }
+
+// ourFault is all that an answer tells of what went wrong inside.
+const ourFault = "the index could not answer; the fault is on its side"
 
 // await waits up to a second for this node to reach the point that a cursor
 // has seen on another one (IX-44).
 func (h *handler) await(ctx context.Context, cur cursor) {
 	for range 20 {
 		s := h.opts.Search.Status()
-		if !s.Loaded || s.Head.Epoch != cur.Epoch || s.Head.Seq >= cur.Seq {
+		if !s.Loaded || s.Head.Epoch != cur.Position.Epoch || s.Head.Seq >= cur.Seq {
 			return
 		}
 		select {
@@ -111,11 +122,15 @@ func (h *handler) await(ctx context.Context, cur cursor) {
 	}
 }
 
+// bodyVersion is one number for all that makes a body of an entry: another one
+// makes clients ask anew when the same entry is told in another way.
+const bodyVersion = 2
+
 // listTag is the ETag of an answer that depends on the whole index (IX-62). It
 // is weak: on its way the body may be compressed.
 func listTag(head index.Head, parts ...string) string {
 	sum := sha256.New()
-	for _, s := range append(parts, head.Epoch, fmt.Sprint(search.RankerVersion)) {
+	for _, s := range append(parts, head.Epoch, strconv.Itoa(search.RankerVersion), strconv.Itoa(bodyVersion)) {
 		fmt.Fprintf(sum, "%d:%s", len(s), s)
 	}
 	return fmt.Sprintf(`W/"%d-%s"`, head.Seq, hex.EncodeToString(sum.Sum(nil)[:12]))
@@ -147,6 +162,8 @@ func (h *handler) entry(ctx context.Context, id string) (*index.Entry, *problem)
 	if e, ok := h.opts.Search.Entry(id); ok {
 		return e, nil
 	}
+	ctx, cancel := storeTime(ctx)
+	defer cancel()
 	e, err := h.opts.Store.Get(ctx, id)
 	switch {
 	case errors.Is(err, index.ErrNotFound):
@@ -165,15 +182,21 @@ func (h *handler) entry(ctx context.Context, id string) (*index.Entry, *problem)
 	return e, nil
 }
 
+// storeTime bounds one call of the store: a request does not wait for a store
+// that hangs.
+func storeTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, storeDeadline)
+}
+
 // idOfCard gives the id for the address of a card, which need not be in normal
 // form (D5).
 func idOfCard(address string) (string, *problem) {
 	if address == "" {
-		return "", badParameter("url", "is missing; write the address of a card, for instance https://app.example.com/card.json")
+		return "", badParameter("url", mustBe["url"])
 	}
 	u, err := weburl.Parse(address)
 	if err != nil {
-		return "", badParameter("url", err.Error())
+		return "", badParameter("url", "cannot be used: "+err.Error())
 	}
 	return index.ID(u.String()), nil
 }

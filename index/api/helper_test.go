@@ -220,6 +220,8 @@ func (s *site) sync(t testing.TB) {
 	t.Fatal("the search index does not come up")
 }
 
+func (s *site) cursors() cursors { return cursors{[]byte("0123456789abcdef")} }
+
 // do sends a request; header holds pairs of names and values.
 func (s *site) do(method, target, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))

@@ -6,12 +6,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/catalog"
 	"github.com/openbot-build/openbot-go/index"
 	"github.com/openbot-build/openbot-go/index/search"
 	"github.com/openbot-build/openbot-go/internal/weburl"
@@ -25,9 +26,9 @@ type item struct {
 	Origin      string         `json:"origin" doc:"Origin of cardUrl: who really publishes the app. Show it beside the title"`
 	Name        string         `json:"name" doc:"Name in the card. Names are not unique and prove nothing"`
 	Version     string         `json:"version" doc:"Version in the card"`
-	Title       string         `json:"title" doc:"Title to show: the card's, else the catalog's, else the name. Untrusted plain text"`
-	Description string         `json:"description" doc:"Untrusted plain text"`
-	Icons       []icon         `json:"icons,omitempty" nullable:"false" doc:"https addresses only; made by the publisher"`
+	Title       string         `json:"title" doc:"Title to show: the catalog's displayName, else the card's title, else the name; at most 200 characters. Untrusted plain text"`
+	Description string         `json:"description" doc:"The catalog's, else the card's; at most 500 characters. Untrusted plain text"`
+	Icons       []icon         `json:"icons,omitempty" nullable:"false" doc:"At most 16, https addresses only; made by the publisher"`
 	WebsiteURL  string         `json:"websiteUrl,omitempty" doc:"https address of the app's page"`
 	Remotes     []string       `json:"remotes" nullable:"false" doc:"Origins of the app's MCP endpoints, each once"`
 	Evidence    *evidence      `json:"evidence" doc:"Why the app is in the index: its publisher's own catalog that lists it"`
@@ -36,8 +37,8 @@ type item struct {
 	StaleSince  *time.Time     `json:"staleSince,omitempty"`
 	CheckedAt   time.Time      `json:"checkedAt" doc:"Last visit that could judge the app. A visit without news is shown at most once in seven days"`
 	UpdatedAt   time.Time      `json:"updatedAt" doc:"When readers of the index last saw a change"`
-	Tags        []string       `json:"tags,omitempty" nullable:"false" doc:"Tags of the catalog entry"`
-	Examples    []card.Example `json:"examples,omitempty" nullable:"false" doc:"What to ask the app for. Untrusted plain text"`
+	Tags        []string       `json:"tags,omitempty" nullable:"false" doc:"Tags of the catalog entry; at most 32 of at most 64 characters"`
+	Examples    []card.Example `json:"examples,omitempty" nullable:"false" doc:"What to ask the app for; at most 12. Untrusted plain text"`
 }
 
 type icon struct {
@@ -73,12 +74,30 @@ func (detail) Schema(r huma.Registry) *huma.Schema {
 	}}
 }
 
+// Bounds on what an item shows of its documents, in characters and in number.
+// What is beyond is cut: an answer of a hundred items stays a small one,
+// whatever strangers write.
+const (
+	showTitle       = 200
+	showDescription = 500
+	showTag         = 64
+	showTags        = 32
+	showIcons       = 16
+	showExamples    = 12
+	showPrompt      = 2000
+	showVersion     = 255
+	showShort       = 100 // sizes, types and the like
+	showLinks       = 32  // remotes, sizes of an icon
+	showChain       = 16
+	showAddress     = 2048
+)
+
 // itemOf makes the item of an entry and gives its card; the card is nil if it
 // does not parse.
 func itemOf(e *index.Entry) (*item, *card.Card) {
 	it := &item{
-		ID: e.ID, CardURL: e.CardURL, Name: clean(e.Name), Version: clean(e.Version),
-		Description: clean(e.Description), Remotes: []string{},
+		ID: e.ID, CardURL: e.CardURL, Name: cut(e.Name, showTitle), Version: cut(e.Version, showVersion),
+		Description: cut(e.Description, showDescription), Remotes: []string{},
 		State: string(e.State), CheckedAt: e.CheckedAt.UTC(), UpdatedAt: e.UpdatedAt.UTC(),
 	}
 	if e.FinalURL != e.CardURL {
@@ -95,10 +114,10 @@ func itemOf(e *index.Entry) (*item, *card.Card) {
 		}
 	}
 	if ev := e.Evidence; ev != nil {
-		it.Evidence = &evidence{Kind: string(ev.Kind), Catalog: ev.CatalogURL, Chain: ev.Chain, CheckedAt: ev.CheckedAt.UTC()}
+		it.Evidence = &evidence{Kind: string(ev.Kind), Catalog: ev.CatalogURL, Chain: first(ev.Chain, showChain), CheckedAt: ev.CheckedAt.UTC()}
 	}
-	for _, tag := range e.Tags {
-		it.Tags = append(it.Tags, clean(tag))
+	for _, tag := range first(e.Tags, showTags) {
+		it.Tags = append(it.Tags, cut(tag, showTag))
 	}
 	c, err := card.Parse(e.Document)
 	if err != nil {
@@ -106,52 +125,84 @@ func itemOf(e *index.Entry) (*item, *card.Card) {
 		return it, nil
 	}
 	it.Title = titleOf(e, c.Title)
-	if c.Description != "" {
-		it.Description = clean(c.Description)
+	if strings.TrimSpace(it.Description) == "" {
+		it.Description = cut(c.Description, showDescription)
 	}
 	it.WebsiteURL = httpsURL(c.WebsiteURL)
 	for _, i := range c.Icons {
-		if src := httpsURL(i.Src); src != "" {
-			o := icon{Src: src, MimeType: clean(i.MimeType), Theme: clean(i.Theme)}
-			for _, size := range i.Sizes {
-				o.Sizes = append(o.Sizes, clean(size))
+		if src := httpsURL(i.Src); src != "" && len(it.Icons) < showIcons {
+			o := icon{Src: src, MimeType: cut(i.MimeType, showShort), Theme: cut(i.Theme, showShort)}
+			for _, size := range first(i.Sizes, showLinks) {
+				o.Sizes = append(o.Sizes, cut(size, showShort))
 			}
 			it.Icons = append(it.Icons, o)
 		}
 	}
 	for _, r := range c.Remotes {
-		if o := originOf(r.URL); o != "" && !slices.Contains(it.Remotes, o) {
+		if o, err := r.Origin(); err == nil && len(it.Remotes) < showLinks && !slices.Contains(it.Remotes, o) {
 			it.Remotes = append(it.Remotes, o)
 		}
 	}
 	if p, err := c.Presentation(); err == nil && p != nil {
-		for _, x := range p.Examples {
-			x.ID, x.Title, x.Prompt, x.Description = clean(x.ID), clean(x.Title), clean(x.Prompt), clean(x.Description)
-			if x.Preview != nil {
-				v := *x.Preview
-				v.Alt, v.MimeType, v.Src = clean(v.Alt), clean(v.MimeType), httpsURL(v.Src)
-				x.Preview = &v
-				if v.Src == "" {
-					x.Preview = nil
-				}
-			}
-			it.Examples = append(it.Examples, x)
+		for _, x := range first(p.Examples, showExamples) {
+			it.Examples = append(it.Examples, exampleOf(x))
 		}
 	}
 	return it, c
 }
 
-// titleOf gives the card's title, else what the catalog calls the app, else its
-// name, else the end of its identifier (K2).
-func titleOf(e *index.Entry, title string) string {
-	last := e.Identifier[strings.LastIndexAny(e.Identifier, "/:")+1:]
-	for _, s := range []string{title, e.DisplayName, e.Name, last} {
-		if s := strings.TrimSpace(clean(s)); s != "" {
-			return s
+func exampleOf(x card.Example) card.Example {
+	x.ID, x.Title = cut(x.ID, showShort), cut(x.Title, showTitle)
+	x.Prompt, x.Description = cut(x.Prompt, showPrompt), cut(x.Description, showDescription)
+	if x.Preview != nil {
+		v := *x.Preview
+		v.Alt, v.MimeType, v.Src = cut(v.Alt, showDescription), cut(v.MimeType, showShort), httpsURL(v.Src)
+		x.Preview = &v
+		if v.Src == "" {
+			x.Preview = nil
 		}
+	}
+	return x
+}
+
+// titleOf gives the title to show, as catalog.Entry.Label does: what the
+// catalog calls the app, else the card's title, else its name, else the end of
+// its identifier (K2).
+func titleOf(e *index.Entry, title string) string {
+	text := func(s string) string { return strings.TrimSpace(cut(s, showTitle)) }
+	named := catalog.Entry{DisplayName: text(e.DisplayName), Identifier: clean(e.Identifier)}
+	if s := text(named.Label(text(title), text(e.Name))); s != "" {
+		return s
 	}
 	return "(no title)"
 }
+
+// cut gives a text as it may be shown, of at most n characters.
+func cut(s string, n int) string {
+	if end := 16*n + 64; len(s) > end { // no need to clean what is not shown
+		for end > 0 && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end]
+	}
+	s = clean(s)
+	if len(s) <= n {
+		return s
+	}
+	at := 0
+	for i := range s {
+		if at == n-1 {
+			if utf8.RuneCountInString(s[i:]) > 1 {
+				return s[:i] + "…"
+			}
+			return s
+		}
+		at++
+	}
+	return s
+}
+
+func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
 func clean(s string) string { return search.CleanText(s) }
 
@@ -159,27 +210,10 @@ func clean(s string) string { return search.CleanText(s) }
 // https URL.
 func httpsURL(s string) string {
 	u, err := weburl.Parse(s)
-	if err != nil {
+	if err != nil || len(s) > showAddress {
 		return ""
 	}
 	return u.String()
-}
-
-// originOf gives the origin of a remote, whose URL may be a template. A host
-// that is itself a variable has none.
-func originOf(template string) string {
-	rest, ok := strings.CutPrefix(template, "https://")
-	if !ok {
-		return ""
-	}
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		rest = rest[:end]
-	}
-	u, err := weburl.Parse("https://" + rest + "/")
-	if err != nil || strings.ContainsAny(rest, "{}") {
-		return ""
-	}
-	return u.Origin()
 }
 
 // encode gives JSON without HTML escapes: it is no HTML and is not served as it.
@@ -193,9 +227,9 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// detailOf gives the JSON of an entry with its card.
-func detailOf(e *index.Entry) ([]byte, error) {
-	it, c := itemOf(e)
+// detailOf gives the JSON of an item with its card. c is nil if it does not
+// parse, and changed.
+func detailOf(it *item, c *card.Card) ([]byte, error) {
 	d := detail{item: *it, Card: json.RawMessage("null")}
 	if c != nil {
 		p, err := c.Presentation()
@@ -239,35 +273,4 @@ func cleanJSON(data []byte) []byte {
 		}
 	}
 	return out
-}
-
-// bodies keeps the JSON of items: an entry is immutable, and most answers show
-// the same few (IX-38).
-type bodies struct {
-	mu   sync.Mutex
-	kept map[*index.Entry][]byte
-}
-
-const maxBodies = 8192
-
-// of gives the JSON of an entry's item.
-func (b *bodies) of(e *index.Entry) ([]byte, error) {
-	b.mu.Lock()
-	body, ok := b.kept[e]
-	b.mu.Unlock()
-	if ok {
-		return body, nil
-	}
-	it, _ := itemOf(e)
-	body, err := encode(it)
-	if err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.kept) >= maxBodies || b.kept == nil {
-		b.kept = make(map[*index.Entry][]byte)
-	}
-	b.kept[e] = body
-	return body, nil
 }

@@ -67,7 +67,7 @@ func TestRule_OB141_Items(t *testing.T) {
 	}
 }
 
-// The title is the card's, else the catalog's, else a name (K2). Addresses that
+// The title is the catalog's, else the card's, else a name (K2). Addresses that
 // are no https ones are left out; templates give the origin they have.
 func TestItem_fallbacksAndAddresses(t *testing.T) {
 	e := entryFor(t, "https://a.example.com/card", "", "Text", func(e *index.Entry, c *card.Card) {
@@ -88,8 +88,12 @@ func TestItem_fallbacksAndAddresses(t *testing.T) {
 		"https://b.example.com:8443/{tenant}/sse": "https://b.example.com:8443", "https://{tenant}.example.com/mcp": "",
 		"http://plain.example.com/": "", "https://A.example.com?x": "https://a.example.com", "https://10.0.0.1/": "",
 	} {
-		if got := originOf(in); got != want {
-			t.Errorf("origin of %s is %q, want %q", in, got, want)
+		e := entryFor(t, "https://a.example.com/card", "A", "Text", func(e *index.Entry, c *card.Card) {
+			c.Remotes = []card.Remote{{Type: "streamable-http", URL: in}}
+			e.Document, _ = json.Marshal(c)
+		})
+		if it, c := itemOf(e); c != nil && strings.Join(it.Remotes, " ") != want {
+			t.Errorf("origin of %s is %q, want %q", in, it.Remotes, want)
 		}
 	}
 	for in, want := range map[string]string{"javascript:alert(1)": "", "http://a.example.com/": "", "data:image/png,x": "", "https://A.example.com/x": "https://a.example.com/x", "": ""} {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/openbot-build/openbot-go/index/search"
 )
 
 // recorder sees the status of an answer, and fills in headers that every
@@ -52,7 +54,11 @@ func (h *handler) outer(routes *http.ServeMux, next http.Handler) http.Handler {
 		head.Set("Access-Control-Expose-Headers", "ETag, Link, Retry-After")
 		defer func() { h.metrics.answered(r.Context(), pattern, rec.status, time.Since(begin)) }()
 		if r.Method == http.MethodOptions {
-			preflight(routes, rec, r)
+			if allow := methods(routes, r); len(allow) > 0 {
+				preflight(rec, allow)
+			} else {
+				h.fail(rec, r, newProblem(http.StatusNotFound, nothingHere))
+			}
 			return
 		}
 		next.ServeHTTP(rec, r)
@@ -71,8 +77,10 @@ func methods(routes *http.ServeMux, r *http.Request) []string {
 	return out
 }
 
-func preflight(routes *http.ServeMux, w http.ResponseWriter, r *http.Request) {
-	allow := strings.Join(append(methods(routes, r), http.MethodOptions), ", ")
+const nothingHere = "there is nothing at this address; /openapi.json describes what there is"
+
+func preflight(w http.ResponseWriter, methods []string) {
+	allow := strings.Join(append(methods, http.MethodOptions), ", ")
 	w.Header().Set("Access-Control-Allow-Methods", allow)
 	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Content-Type, If-None-Match")
 	w.Header().Set("Access-Control-Max-Age", "86400")
@@ -90,7 +98,7 @@ func (h *handler) routed(routes *http.ServeMux) http.Handler {
 				h.fail(w, r, newProblem(http.StatusMethodNotAllowed, "this address does not take "+clean(r.Method)))
 				return
 			}
-			h.fail(w, r, newProblem(http.StatusNotFound, "there is nothing at this address; /openapi.json describes what there is"))
+			h.fail(w, r, newProblem(http.StatusNotFound, nothingHere))
 			return
 		}
 		query, err := url.ParseQuery(r.URL.RawQuery)
@@ -99,8 +107,8 @@ func (h *handler) routed(routes *http.ServeMux) http.Handler {
 			return
 		}
 		for name, values := range query {
-			if len(values) > 1 {
-				h.fail(w, r, badParameter(clean(name), "stands twice in the query string"))
+			if len(values) > 1 && (!isPage(r) || name == "q" || name == "cursor") {
+				h.fail(w, r, badParameter(clean(name), "must stand once in the query string"))
 				return
 			}
 		}
@@ -136,7 +144,7 @@ func (h *handler) guarded(routes http.Handler, w *recorder, r *http.Request) {
 			// A part of the answer is out: only the end of the connection tells.
 			panic(http.ErrAbortHandler)
 		}
-		h.fail(w, r, newProblem(http.StatusInternalServerError, "the index could not answer; the fault is on its side"))
+		h.fail(w, r, newProblem(http.StatusInternalServerError, ourFault))
 	}()
 	routes.ServeHTTP(w, r)
 }
@@ -149,16 +157,26 @@ func (h *handler) limiterFor(r *http.Request, query url.Values) *limiter {
 		return nil
 	case r.Method == http.MethodPost:
 		return h.clients.submit
-	case (path == "/" || path == "/v1/apps") && (query.Get("q") != "" || query.Get("cursor") != ""):
+	case (path == "/" || path == "/v1/apps") && h.isSearch(query):
 		return h.clients.search
 	}
 	return h.clients.read
 }
 
+// isSearch reports whether a list is a search, which costs more than a page of
+// the listing. A cursor knows what it goes on with.
+func (h *handler) isSearch(query url.Values) bool {
+	if text := query.Get("cursor"); text != "" {
+		cur, err := h.cursors.decode(text)
+		return err != nil || cur.Query != ""
+	}
+	return search.CleanQuery(query.Get("q")) != ""
+}
+
 // fail answers with a problem, as JSON or as a page.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, p *problem) {
 	if isPage(r) {
-		h.page.problem(w, p)
+		h.pageOf(w, r).problem(w, p)
 		return
 	}
 	p.write(w)

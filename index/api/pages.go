@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,17 +20,20 @@ import (
 //go:embed pages
 var pageFiles embed.FS
 
-// pages renders the search page. It has no scripts and loads nothing but
-// itself: pictures of strangers, above all, would tell them who searches. So
-// results have no icons; the API names them for whoever wants them.
+// pages renders the search page in one language. It has no scripts and loads
+// nothing but itself: pictures of strangers, above all, would tell them who
+// searches. So results have no icons; the API names them for whoever wants
+// them.
 type pages struct {
+	lang      string
 	templates *template.Template
 	css       template.CSS
 	policy    string
-	version   string // of templates and style, for ETags
+	version   string // of templates, words and style, for ETags
 }
 
-func newPages() (*pages, error) {
+// newPages gives the pages by language.
+func newPages() (map[string]*pages, error) {
 	css, err := pageFiles.ReadFile("pages/style.css")
 	if err != nil {
 		return nil, err
@@ -36,20 +42,40 @@ func newPages() (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pages{css: template.CSS(css)} //nolint:gosec // our own file
-	p.templates, err = template.New("pages").Funcs(template.FuncMap{
-		"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"day":   func(t time.Time) string { return t.UTC().Format("2 January 2006") },
-		"host":  func(origin string) string { return strings.TrimPrefix(origin, "https://") },
-	}).Parse(string(html))
-	if err != nil {
-		return nil, err
-	}
 	sum := sha256.Sum256(css)
-	p.policy = "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	p.version = bodyTag(append(css, html...))
-	return p, nil
+	out := make(map[string]*pages)
+	for _, lang := range pageLanguages {
+		p := &pages{lang: lang, css: template.CSS(css)} //nolint:gosec // our own file
+		p.templates, err = template.New("pages").Funcs(template.FuncMap{
+			"lang":  func() string { return lang },
+			"t":     p.say,
+			"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+			"day":   func(t time.Time) string { return sayDay(lang, t) },
+			"host":  func(origin string) string { return strings.TrimPrefix(origin, "https://") },
+		}).Parse(string(html))
+		if err != nil {
+			return nil, err
+		}
+		p.policy = "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+		p.version = strings.Trim(bodyTag(fmt.Append(nil, lang, chinese, string(css), string(html))), `W/"`)
+		out[lang] = p
+	}
+	return out, nil
+}
+
+func (p *pages) say(text string, args ...any) string { return say(p.lang, text, args...) }
+
+// title gives the title of a document, for a tab and a search engine.
+func (p *pages) title(of string) string { return of + " · " + p.say("OpenBot index") }
+
+// pageOf gives the pages in the language of a request, and says in the answer
+// that it depends on it.
+func (h *handler) pageOf(w http.ResponseWriter, r *http.Request) *pages {
+	if !slices.Contains(w.Header().Values("Vary"), "Accept-Language") {
+		w.Header().Add("Vary", "Accept-Language")
+	}
+	return h.page[languageOf(r)]
 }
 
 // view is what every page needs.
@@ -79,6 +105,7 @@ type noteView struct {
 	view
 	Heading string
 	Lines   []string
+	Detail  string // of an error, in English
 	Tone    string // "", "warn" or "bad"
 	Form    bool
 }
@@ -101,73 +128,70 @@ func (h *handler) installPages(mux *http.ServeMux) {
 	mux.HandleFunc("POST /submit", h.postForm)
 }
 
-func (h *handler) view(title string) view {
+func (h *handler) view(p *pages, title string) view {
 	s := h.opts.Search.Status()
-	return view{Title: title, CSS: h.page.css, Loaded: s.Loaded, Live: s.Live, About: h.opts.About, Contact: h.opts.Contact}
+	return view{Title: title, CSS: p.css, Loaded: s.Loaded, Live: s.Live, About: h.opts.About, Contact: h.opts.Contact}
 }
 
+// getHome shows a search or the listing. Parameters that it does not know are
+// not looked at: links to pages are decorated on their way.
 func (h *handler) getHome(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	for name := range query {
-		if name != "q" && name != "cursor" {
-			h.page.problem(w, badParameter(clean(name), "unknown query parameter"))
-			return
-		}
-	}
+	pages, query := h.pageOf(w, r), r.URL.Query()
 	f, p := h.find(r.Context(), ask{q: query.Get("q"), cursor: query.Get("cursor")})
 	if p != nil {
-		h.page.problem(w, p)
+		pages.problem(w, p)
 		return
 	}
-	tag := strings.TrimSuffix(f.tag, `"`) + "-" + strings.Trim(h.page.version, `W/"`) + `"`
-	if h.notModified(w, r, tag) {
+	if h.notModified(w, r, pages, strings.TrimSuffix(f.tag, `"`)+"-"+pages.version+`"`) {
 		return
 	}
-	v := resultsView{view: h.view("OpenBot index"), Searched: f.q != "", Some: f.Tier == "any", Paged: query.Get("cursor") != "", First: "/"}
+	v := resultsView{
+		view: h.view(pages, pages.say("OpenBot index")), Searched: f.q != "", Some: f.Tier == "any",
+		Paged: query.Get("cursor") != "", First: "/",
+	}
 	v.Q = f.q
 	if f.q != "" {
-		v.Title = f.q + " · OpenBot index"
+		v.Title = pages.title(f.q)
 		v.First = "/?" + url.Values{"q": {f.q}}.Encode()
 	}
 	if f.next != "" {
 		v.Next = "/?" + url.Values{"cursor": {f.next}}.Encode()
 	}
-	for _, hit := range f.Hits {
-		it, _ := itemOf(hit.Entry)
-		v.Items = append(v.Items, it)
+	for _, m := range f.items {
+		v.Items = append(v.Items, m.item)
 	}
-	h.page.write(w, http.StatusOK, "results", v)
+	pages.write(w, http.StatusOK, "results", v)
 }
 
 func (h *handler) getAppPage(w http.ResponseWriter, r *http.Request) {
+	pages := h.pageOf(w, r)
 	var e *index.Entry
 	p := newProblem(http.StatusNotFound, "There is no app at this address.")
 	if id := r.PathValue("id"); isID(id) {
 		e, p = h.entry(r.Context(), id)
 	}
 	if p != nil {
-		h.page.problem(w, p)
+		pages.problem(w, p)
 		return
 	}
-	it, _ := itemOf(e)
-	body, err := encode(it)
+	m, err := h.items.of(e)
 	if err != nil {
-		h.page.problem(w, newProblem(http.StatusInternalServerError, "The index could not answer; the fault is on its side."))
+		pages.problem(w, newProblem(http.StatusInternalServerError, ourFault))
 		return
 	}
-	if h.notModified(w, r, bodyTag(append(body, h.page.version...))) {
+	if h.notModified(w, r, pages, bodyTag(append(slices.Clone(m.body), pages.version...))) {
 		return
 	}
-	h.page.write(w, http.StatusOK, "app", appView{h.view(it.Title + " · OpenBot index"), it})
+	pages.write(w, http.StatusOK, "app", appView{h.view(pages, pages.title(m.item.Title)), m.item})
 }
 
-func (h *handler) notModified(w http.ResponseWriter, r *http.Request, tag string) bool {
+func (h *handler) notModified(w http.ResponseWriter, r *http.Request, p *pages, tag string) bool {
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", keepShort)
 	if !matches(r.Header.Get("If-None-Match"), tag) {
 		return false
 	}
-	h.page.headers(w)
+	p.headers(w)
 	w.WriteHeader(http.StatusNotModified)
 	return true
 }
@@ -175,19 +199,24 @@ func (h *handler) notModified(w http.ResponseWriter, r *http.Request, tag string
 // postForm takes the form's submission. It changes nothing for whoever sends
 // it, so a form on a foreign site that posts here gains nothing.
 func (h *handler) postForm(w http.ResponseWriter, r *http.Request) {
+	pages := h.pageOf(w, r)
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); err != nil {
-		h.page.problem(w, newProblem(http.StatusBadRequest, "The form could not be read."))
+		p := newProblem(http.StatusBadRequest, "The form could not be read.")
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			p = newProblem(http.StatusRequestEntityTooLarge, bodyTooLarge)
+		}
+		pages.problem(w, p)
 		return
 	}
 	if p := h.submit(r.Context(), r.PostForm.Get("url")); p != nil {
-		h.page.problem(w, p)
+		pages.problem(w, p)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	h.page.write(w, http.StatusAccepted, "note", noteView{
-		view: h.view("Submitted · OpenBot index"), Heading: "Thank you", Form: true,
-		Lines: []string{acceptance.Message, "Search for the app in a few minutes."},
+	pages.write(w, http.StatusAccepted, "note", noteView{
+		view: h.view(pages, pages.title(pages.say("Submitted"))), Heading: pages.say("Thank you"), Form: true,
+		Lines: []string{pages.say(acceptance.Message), pages.say("Search for the app in a few minutes.")},
 	})
 }
 
@@ -197,13 +226,14 @@ func (p *pages) problem(w http.ResponseWriter, pr *problem) {
 		w.Header()[name] = values
 	}
 	w.Header().Del("ETag")
+	heading := p.say(pr.Title)
 	v := noteView{
-		view: view{Title: pr.Title + " · OpenBot index", CSS: p.css, Loaded: true, Live: -1}, Heading: pr.Title, Lines: []string{pr.Detail}, Tone: "warn",
+		view: view{Title: p.title(heading), CSS: p.css, Loaded: true, Live: -1}, Heading: heading, Detail: pr.Detail, Tone: "warn",
 		Form: pr.Status == http.StatusNotFound || pr.Status == http.StatusBadRequest,
 	}
 	if t := pr.Gone; t != nil {
-		v.Heading = "This app has left the index"
-		v.Lines = []string{reasonText(index.Reason(t.Reason)), "It was " + t.CardURL + ", until " + t.At.Format("2 January 2006") + "."}
+		v.Heading, v.Detail = p.say("This app has left the index"), ""
+		v.Lines = []string{p.say(reasonText(index.Reason(t.Reason))), p.say("It was %s, until %s.", t.CardURL, sayDay(p.lang, t.At))}
 	}
 	if pr.Status >= 500 {
 		v.Tone = "bad"

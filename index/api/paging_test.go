@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/index"
+	"github.com/openbot-build/openbot-go/index/search"
 )
 
 func TestRule_IX39_LimitsAtNAndOneMore(t *testing.T) {
@@ -45,7 +47,7 @@ func TestRule_IX39_LimitsAtNAndOneMore(t *testing.T) {
 			t.Errorf("body of %d bytes: %s", n, w.Header().Get("Content-Type"))
 		}
 	}
-	if w := s.do(http.MethodPost, "/submit", "url="+strings.Repeat("a", maxBody), "Content-Type", "application/x-www-form-urlencoded"); w.Code != http.StatusBadRequest {
+	if w := s.do(http.MethodPost, "/submit", "url="+strings.Repeat("a", maxBody), "Content-Type", "application/x-www-form-urlencoded"); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("form of more than 16 KiB: %d", w.Code)
 	}
 	// The longest query's cursor fits, whatever its characters.
@@ -94,7 +96,7 @@ func TestRule_IX43_Cursors(t *testing.T) {
 	if diff := cmp.Diff(hostsOf(second), hostsOf(object(t, s.get("/v1/apps?q=chess&limit=7&cursor="+next)))); diff != "" {
 		t.Error(diff)
 	}
-	refused(t, s.get("/v1/apps?q=go&cursor="+next), http.StatusBadRequest, "q: ")
+	refused(t, s.get("/v1/apps?q=go&cursor="+next), http.StatusBadRequest, "q must be the query")
 	// Altered, foreign, cut.
 	for i := range len(next) {
 		c := byte('A')
@@ -105,10 +107,10 @@ func TestRule_IX43_Cursors(t *testing.T) {
 			t.Fatalf("byte %d altered: %d", i, w.Code)
 		}
 	}
-	refused(t, s.get("/v1/apps?cursor="+next[:len(next)-1]), http.StatusBadRequest, "cursor: ")
-	refused(t, s.get("/v1/apps?cursor="+next+"A"), http.StatusBadRequest, "cursor: ")
+	refused(t, s.get("/v1/apps?cursor="+next[:len(next)-1]), http.StatusBadRequest, "cursor must be")
+	refused(t, s.get("/v1/apps?cursor="+next+"A"), http.StatusBadRequest, "cursor must be")
 	other := open(t, m, func(o *Options) { o.CursorKey = nil })
-	refused(t, other.get("/v1/apps?cursor="+next), http.StatusBadRequest, "cursor: ")
+	refused(t, other.get("/v1/apps?cursor="+next), http.StatusBadRequest, "cursor must be")
 
 	own := cursors{[]byte("0123456789abcdef")}
 	cur, err := own.decode(next)
@@ -122,14 +124,11 @@ func TestRule_IX43_Cursors(t *testing.T) {
 		"other ranker":  {func(c *cursor) { c.Ranker++ }, http.StatusGone},
 		"other surface": {func(c *cursor) { c.Surface = "v0.1" }, http.StatusBadRequest},
 		"other version": {func(c *cursor) { c.Version++ }, http.StatusBadRequest},
-		"other epoch":   {func(c *cursor) { c.Epoch = "restored" }, http.StatusOK},
+		"other epoch":   {func(c *cursor) { c.Position.Epoch = "restored" }, http.StatusOK},
 	} {
 		c := cur
 		tc.change(&c)
-		text, err := own.encode(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := own.encode(c)
 		if w := s.get("/v1/apps?cursor=" + text); w.Code != tc.code {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -182,15 +181,135 @@ func TestRule_IX44_PagesDoNotDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &handler{opts: Options{Search: s.search}}
 		begin := time.Now()
-		h.await(t.Context(), cursor{Epoch: "e1", Seq: 1 << 40})
+		h.await(t.Context(), cursor{Position: search.Position{Epoch: "e1"}, Seq: 1 << 40})
 		if took := time.Since(begin); took != time.Second {
 			t.Errorf("waited %v", took)
 		}
 		begin = time.Now()
-		h.await(t.Context(), cursor{Epoch: "other", Seq: 1 << 40})
-		h.await(t.Context(), cursor{Epoch: "e1", Seq: 1})
+		h.await(t.Context(), cursor{Position: search.Position{Epoch: "other"}, Seq: 1 << 40})
+		h.await(t.Context(), cursor{Position: search.Position{Epoch: "e1"}, Seq: 1})
 		if time.Since(begin) != 0 {
 			t.Error("waited for nothing")
 		}
 	})
+}
+
+// What a cursor says is not contradicted; a longest query's cursor fits with
+// all that it carries.
+func TestRule_IX43_LimitIsTheCursors(t *testing.T) {
+	m := newMemory()
+	for i := range 30 {
+		m.put(entryFor(t, fmt.Sprintf("https://h%d-x.com/card", i), "Chess", "Text."))
+	}
+	s := open(t, m, nil)
+	next := object(t, s.get("/v1/apps?q=chess&limit=7"))["nextCursor"].(string)
+	w := s.get("/v1/apps?limit=8&cursor=" + next)
+	if !strings.Contains(w.Body.String(), `"name":"limit"`) {
+		t.Errorf("%s", w.Body)
+	}
+	refused(t, w, http.StatusBadRequest, "limit must be that of the cursor, 7")
+	if w := s.get("/v1/apps?limit=7&q=%20chess%20&cursor=" + next); w.Code != http.StatusOK {
+		t.Errorf("repeated: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestRule_IX39_TheLongestCursorFits(t *testing.T) {
+	// Words of letters that take four octets each, all of them in the index,
+	// the last one with 64 beginnings.
+	letter := func(i int) string { return string(rune(0x10428 + i)) }
+	var words []string
+	for i := range 12 {
+		words = append(words, strings.Repeat(letter(i), 15))
+	}
+	words[11] = strings.Repeat(letter(11), 9)
+	m := newMemory()
+	for i := range 80 {
+		m.put(entryFor(t, fmt.Sprintf("https://h%d-x.com/card", i), strings.Join(words[:4], " ")+" "+words[11]+letter(i%40)+letter(i/40), "Text.", func(e *index.Entry, _ *card.Card) {
+			e.Tags = words
+		}))
+	}
+	m.epoch = "0123456789abcdef"
+	s := open(t, m, nil)
+	q := strings.Join(words, " ")
+	if n := len([]rune(q)); n > search.MaxQueryRunes || n < 180 {
+		t.Fatalf("%d characters", n)
+	}
+	next := object(t, s.get("/v1/apps?limit=15&q="+escape(q)))["nextCursor"].(string)
+	cur, err := cursors{[]byte("0123456789abcdef")}.decode(next)
+	if err != nil || len(next) > maxCursor || len(cur.Position.Shown) != 10 || len(cur.Position.Counts) < 64*5 {
+		t.Errorf("%d bytes, %d shown, counts of %d: %v", len(next), len(cur.Position.Shown), len(cur.Position.Counts), err)
+	}
+	// One that would be longer goes without its counts.
+	cur.Position.Counts = make([]byte, 1200)
+	if text := (cursors{[]byte("0123456789abcdef")}).encode(cur); len(text) > maxCursor {
+		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// Pages do not drift when the entry of the cursor goes or changes.
+func TestRule_IX44_TheCursorsOwnEntryChanges(t *testing.T) {
+	for name, change := range map[string]func(m *memory, e *index.Entry){
+		"goes":        func(m *memory, e *index.Entry) { m.put(removed(e.CardURL, index.Removed, index.ReasonDelisted)) },
+		"is retitled": func(m *memory, e *index.Entry) { m.put(entryFor(t, e.CardURL, "Chess and more", "Text.")) },
+		"others come": func(m *memory, _ *index.Entry) {
+			for i := range 50 {
+				m.put(entryFor(t, fmt.Sprintf("https://other%d-x.com/card", i), "Weather", "Text."))
+			}
+		},
+	} {
+		m := newMemory()
+		for i := range 60 {
+			m.put(entryFor(t, fmt.Sprintf("https://h%d-x.com/card", i), "Chess", "Text."))
+		}
+		s := open(t, m, nil)
+		for _, path := range []string{"/v1/apps?q=chess&limit=20", "/v1/apps?limit=20"} {
+			v := object(t, s.get(path))
+			before, seen := hostsOf(object(t, s.get(strings.Replace(path, "=20", "=100", 1)))), make(map[string]int)
+			got := hostsOf(v)
+			change(m, m.entries[index.ID("https://"+got[19]+"/card")])
+			s.sync(t)
+			for v["nextCursor"] != nil {
+				v = object(t, s.get("/v1/apps?cursor="+v["nextCursor"].(string)))
+				got = append(got, hostsOf(v)...)
+			}
+			for _, host := range got {
+				seen[host]++
+			}
+			for _, host := range before {
+				if seen[host] != 1 {
+					t.Errorf("%s, %s: %s comes %d times", name, path, host, seen[host])
+				}
+			}
+		}
+	}
+}
+
+// A query of which nothing can be seen is no query, anywhere.
+func TestBlankQueries(t *testing.T) {
+	s := open(t, sample(t), func(o *Options) { o.Rates = Rates{Search: 1, Read: -1} })
+	s.get("/v1/apps?q=weather") // the one search
+	for _, q := range []string{"%20", "%E2%80%AE", "%E2%80%8B", "%09"} {
+		v := object(t, s.get("/v1/apps?q="+q))
+		if len(hostsOf(v)) != 3 || len(v["query"].(map[string]any)) != 0 {
+			t.Errorf("q=%s: %v", q, v)
+		}
+		if w := s.get("/?q=" + q); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "All apps") {
+			t.Errorf("page q=%s: %d", q, w.Code)
+		}
+	}
+	// A page of the listing is no search; a cursor knows what it goes on with.
+	next := object(t, s.get("/v1/apps?limit=1"))["nextCursor"].(string)
+	for range 3 {
+		if w := s.get("/v1/apps?cursor=" + next); w.Code != http.StatusOK {
+			t.Errorf("a page of the listing: %d", w.Code)
+		}
+	}
+	cur, err := s.cursors().decode(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur.Query = "weather"
+	if w := s.get("/v1/apps?cursor=" + s.cursors().encode(cur)); w.Code != http.StatusTooManyRequests {
+		t.Errorf("a page of a search: %d", w.Code)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,8 +29,8 @@ type problem struct {
 
 // fault names one parameter.
 type fault struct {
-	Name   string `json:"name" doc:"Name of the parameter, or JSON Pointer into the body"`
-	Reason string `json:"reason" doc:"What is wrong with it"`
+	Name   string `json:"name" doc:"Name of the parameter, or of the body's member; body: the body as a whole"`
+	Reason string `json:"reason" doc:"A sentence for people: what is wrong with it"`
 }
 
 // tombstone is what is left of an entry while its tombstone stays.
@@ -46,11 +47,26 @@ func newProblem(status int, detail string) *problem {
 	return &problem{Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// badParameter is a 400 that names one parameter.
-func badParameter(name, reason string) *problem {
-	p := newProblem(http.StatusBadRequest, name+": "+reason)
-	p.Faults = []fault{{name, reason}}
+// badParameter is a 400 that names one parameter. The name and the rule, for
+// instance "must be UTF-8", are a sentence.
+func badParameter(name, rule string) *problem {
+	p := newProblem(http.StatusBadRequest, name+" "+rule)
+	p.Faults = []fault{{name, p.Detail}}
 	return p
+}
+
+const bodyTooLarge = "a body has at most 16 KiB"
+
+// unknownParameter is the rule that a misspelt parameter breaks.
+const unknownParameter = "is no parameter of this address"
+
+// mustBe holds the rules of the parameters that the description states, too.
+var mustBe = map[string]string{
+	"q":      "must have at most 200 characters",
+	"limit":  "must be a whole number between 1 and 100",
+	"cursor": "must be a nextCursor that this index gave, of at most 2048 characters; begin the search anew",
+	"id":     "must be 64 hexadecimal digits in lower case; /v1/apps/by-card?url= finds an app by the address of its card",
+	"url":    "must be the address of a card, for instance https://app.example.com/card.json",
 }
 
 // later is an answer to a client that should come again.
@@ -114,10 +130,10 @@ func fromHuma(status int, msg string, errs []error) *problem {
 	case status == http.StatusUnprocessableEntity:
 		status = http.StatusBadRequest
 	case status == http.StatusRequestEntityTooLarge:
-		return newProblem(status, "the body has at most 16 KiB")
+		return newProblem(status, bodyTooLarge)
 	case status == http.StatusInternalServerError:
 		// What went wrong inside stays inside.
-		return newProblem(status, "the index could not answer; the fault is on its side")
+		return newProblem(status, ourFault)
 	}
 	p := newProblem(status, msg)
 	var sentences []string
@@ -130,8 +146,19 @@ func fromHuma(status int, msg string, errs []error) *problem {
 		if !ok {
 			name = d.Location
 		}
-		p.Faults = append(p.Faults, fault{name, d.Message})
-		sentences = append(sentences, name+": "+d.Message)
+		rule, ok := mustBe[name]
+		switch {
+		case strings.HasPrefix(d.Message, "unknown"):
+			rule = unknownParameter
+		case !ok:
+			rule = "cannot be used: " + d.Message
+		}
+		sentence := clean(name) + " " + rule
+		if slices.Contains(sentences, sentence) {
+			continue // one that breaks its rule in two ways
+		}
+		p.Faults = append(p.Faults, fault{clean(name), sentence})
+		sentences = append(sentences, sentence)
 	}
 	if len(sentences) > 0 {
 		p.Detail = strings.Join(sentences, "; ")

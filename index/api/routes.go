@@ -1,20 +1,14 @@
 package api
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"reflect"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-
-	"github.com/openbot-build/openbot-go/index"
 )
 
 // document is an answer whose body is JSON already.
@@ -81,23 +75,24 @@ type (
 
 type (
 	listInput struct {
-		Q      string `query:"q" doc:"What to look for: words of any language, at most 200 characters. All words are asked for first; the last one may be a beginning. Without q the answer lists all apps." example:"team calendar"`
+		Q      string `query:"q" maxLength:"200" doc:"What to look for: words of any language, at most 200 characters. All words are asked for first; the last one may be a beginning. Without q the answer lists all apps." example:"team calendar"`
 		Limit  int    `query:"limit" minimum:"1" maximum:"100" doc:"Results on a page; 20 by default"`
-		Cursor string `query:"cursor" doc:"nextCursor of the page before, at most 2048 bytes. It needs no other parameter; a different q is an error."`
+		Cursor string `query:"cursor" maxLength:"2048" pattern:"^[A-Za-z0-9_-]*$" doc:"nextCursor of the page before. It needs no other parameter; a different q or limit is an error."`
 		Have   string `header:"If-None-Match" doc:"ETags of answers that the client has"`
 	}
 	idInput struct {
-		ID   string `path:"id" doc:"Hex SHA-256 of the card's address, 64 characters" example:"b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c"`
+		ID   string `path:"id" pattern:"^[0-9a-f]{64}$" minLength:"64" maxLength:"64" doc:"Hex SHA-256 of the card's address" example:"b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c"`
 		Have string `header:"If-None-Match" doc:"ETags of answers that the client has"`
 	}
 	cardInput struct {
-		URL  string `query:"url" doc:"Address of the card; it need not be in normal form" example:"https://app.example.com/card.json"`
+		URL  string `query:"url" required:"true" minLength:"1" doc:"Address of the card; it need not be in normal form" example:"https://app.example.com/card.json"`
 		Have string `header:"If-None-Match" doc:"ETags of answers that the client has"`
 	}
 	statsInput struct {
 		Have string `header:"If-None-Match" doc:"ETags of answers that the client has"`
 	}
 	submitInput struct {
+		Type    string `header:"Content-Type" hidden:"true"`
 		RawBody []byte `contentType:"application/json"`
 	}
 )
@@ -122,7 +117,7 @@ func (h *handler) install(mux *http.ServeMux) error {
 	huma.Register(api, at.op("getAppByCard", http.MethodGet, "/v1/apps/by-card", "One app by the address of its card", describeByCard,
 		http.StatusOK, detail{}, lookups, true), h.getByCard)
 	submit := at.op("submit", http.MethodPost, "/v1/submissions", "Tell the crawler of an address", describeSubmit,
-		http.StatusAccepted, accepted{}, append([]int{http.StatusRequestEntityTooLarge}, reads...), false)
+		http.StatusAccepted, accepted{}, append([]int{http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, reads...), false)
 	submit.MaxBodyBytes, submit.SkipValidateBody = maxBody+1, true // huma refuses a body of exactly its limit
 	huma.Register(api, submit, h.postSubmission)
 	huma.Register(api, at.op("getStats", http.MethodGet, "/v1/stats", "Counts", describeStats,
@@ -162,17 +157,7 @@ func (h *handler) install(mux *http.ServeMux) error {
 	if h.describe, err = json.MarshalIndent(api.OpenAPI(), "", "  "); err != nil {
 		return err
 	}
-	tag := bodyTag(h.describe)
-	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", tag)
-		w.Header().Set("Cache-Control", keepShort)
-		if matches(r.Header.Get("If-None-Match"), tag) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		w.Header().Set("Content-Type", jsonType)
-		_, _ = w.Write(h.describe)
-	})
+	mux.HandleFunc("GET /openapi.json", h.getDescription)
 	return nil
 }
 
@@ -211,142 +196,4 @@ func (o operations) op(id, method, path, summary, description string, status int
 		op.Responses[strconv.Itoa(s)] = r
 	}
 	return op
-}
-
-func (h *handler) listApps(ctx context.Context, in *listInput) (*document, error) {
-	f, p := h.find(ctx, ask{in.Q, in.Limit, in.Cursor})
-	if p != nil {
-		return nil, p
-	}
-	return answer(in.Have, f.tag, func() ([]byte, error) { return h.encodePage(f) })
-}
-
-// encodePage splices the items' bodies (IX-38).
-func (h *handler) encodePage(f *found) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString(`{"items":[`)
-	for i, hit := range f.Hits {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		body, err := h.bodies.of(hit.Entry)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(body)
-	}
-	b.WriteByte(']')
-	if f.next != "" {
-		b.WriteString(`,"nextCursor":"` + f.next + `"`)
-	}
-	echo, err := encode(queryEcho{Tier: f.Tier, Words: f.Words})
-	if err != nil {
-		return nil, err
-	}
-	b.WriteString(`,"query":`)
-	b.Write(echo)
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
-
-func (h *handler) getApp(ctx context.Context, in *idInput) (*document, error) {
-	if !isID(in.ID) {
-		return nil, badParameter("id", "is no id: 64 hexadecimal digits in lower case; /v1/apps/by-card?url= finds an app by the address of its card")
-	}
-	return h.appDocument(ctx, in.ID, in.Have)
-}
-
-func (h *handler) getByCard(ctx context.Context, in *cardInput) (*document, error) {
-	id, p := idOfCard(in.URL)
-	if p != nil {
-		return nil, p
-	}
-	return h.appDocument(ctx, id, in.Have)
-}
-
-func (h *handler) appDocument(ctx context.Context, id, have string) (*document, error) {
-	e, p := h.entry(ctx, id)
-	if p != nil {
-		return nil, p
-	}
-	body, err := detailOf(e)
-	if err != nil {
-		return nil, err
-	}
-	return answer(have, bodyTag(body), func() ([]byte, error) { return body, nil })
-}
-
-func (h *handler) postSubmission(ctx context.Context, in *submitInput) (*document, error) {
-	address, p := readSubmission(in.RawBody)
-	if p == nil {
-		p = h.submit(ctx, address)
-	}
-	if p != nil {
-		return nil, p
-	}
-	body, err := encode(acceptance)
-	return &document{Status: http.StatusAccepted, ContentType: jsonType, CacheControl: "no-store", Body: body}, err
-}
-
-// statsCache keeps the counts for a moment: they cost the store a scan.
-type statsCache struct {
-	mu   sync.Mutex
-	body []byte
-	at   time.Time
-}
-
-const statsKept = 5 * time.Second
-
-func (h *handler) getStats(ctx context.Context, in *statsInput) (*document, error) {
-	h.stats.mu.Lock()
-	defer h.stats.mu.Unlock()
-	if now := h.opts.Now(); h.stats.body == nil || now.Sub(h.stats.at) > statsKept || now.Before(h.stats.at) {
-		s, err := h.opts.Store.Stats(ctx, now)
-		if err != nil {
-			h.log.Error("index API cannot read counts", slog.Any("error", err))
-			return nil, later(http.StatusServiceUnavailable, 5*time.Second, "the index cannot read its store at present")
-		}
-		out := statistics{
-			Entries: make(map[string]int64), Tombstones: s.Entries[index.Removed], Hosts: s.Hosts, Documents: s.Documents,
-			Epoch: s.Epoch, Seq: s.Seq,
-		}
-		if !s.UpdatedAt.IsZero() {
-			at := s.UpdatedAt.UTC()
-			out.UpdatedAt = &at
-		}
-		for _, state := range []index.State{index.Lead, index.Listed, index.Stale, index.Hidden, index.Removed, index.Blocked} {
-			out.Entries[string(state)] = s.Entries[state]
-		}
-		if h.stats.body, err = encode(out); err != nil {
-			return nil, err
-		}
-		h.stats.at = now
-	}
-	body := h.stats.body
-	return answer(in.Have, bodyTag(body), func() ([]byte, error) { return body, nil })
-}
-
-func (h *handler) getHealth(context.Context, *struct{}) (*document, error) {
-	body, err := encode(health{"ok"})
-	return &document{Status: http.StatusOK, ContentType: jsonType, CacheControl: "no-store", Body: body}, err
-}
-
-// getReady answers 503 while no index is loaded or its lag is out of bounds. A
-// lost store only lets the lag grow (IX-13).
-func (h *handler) getReady(ctx context.Context, _ *struct{}) (*document, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	s := h.opts.Search.Status()
-	head, err := h.opts.Store.Head(ctx)
-	out := readiness{Loaded: s.Loaded, Epoch: s.Head.Epoch, Seq: s.Head.Seq, Head: head.Seq, StoreReachable: err == nil, Live: s.Live}
-	if s.Loaded {
-		lag := max(0, h.opts.Now().Sub(s.SyncedAt))
-		out.LagSeconds, out.Ready = lag.Seconds(), lag <= h.opts.MaxLag
-	}
-	d := &document{Status: http.StatusOK, ContentType: jsonType, CacheControl: "no-store"}
-	if !out.Ready {
-		d.Status = http.StatusServiceUnavailable
-	}
-	d.Body, err = encode(out)
-	return d, err
 }

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,11 +32,16 @@ var acceptance = accepted{
 	Message: "The crawler will look at this address. An app is listed once its publisher's own catalog lists it and robots.txt allows it.",
 }
 
-func readSubmission(body []byte) (string, *problem) {
+// readSubmission reads the body of a submission. A client that names no type
+// is taken to send JSON.
+func readSubmission(contentType string, body []byte) (string, *problem) {
+	if kind, _, err := mime.ParseMediaType(contentType); contentType != "" && (err != nil || kind != jsonType) {
+		return "", newProblem(http.StatusUnsupportedMediaType, "a submission is application/json; the form of the search page is at /submit")
+	}
 	var s submission
 	if err := strictjson.Unmarshal(body, &s); err != nil {
-		p := newProblem(http.StatusBadRequest, `the body is not {"url": "..."}: `+err.Error())
-		p.Faults = []fault{{"/", err.Error()}}
+		p := newProblem(http.StatusBadRequest, `body must be {"url": "..."}: `+err.Error())
+		p.Faults = []fault{{"body", p.Detail}}
 		return "", p
 	}
 	return s.URL, nil
@@ -47,9 +54,9 @@ func (h *handler) submit(ctx context.Context, address string) *problem {
 	address = strings.TrimSpace(address)
 	switch {
 	case address == "":
-		return badParameter("url", "is missing; write a domain or an https address")
+		return badParameter("url", "is missing: write a domain or an https address")
 	case len(address) > weburl.MaxLen:
-		return badParameter("url", "is too long")
+		return badParameter("url", fmt.Sprintf("must have at most %d characters", weburl.MaxLen))
 	}
 	doc := index.NewDoc{Class: index.ClassUser, Ping: true}
 	if host, ok := weburl.Domain(address); ok {
@@ -65,7 +72,7 @@ func (h *handler) submit(ctx context.Context, address string) *problem {
 				// A host that no public app has, an IP address for instance.
 				return nil
 			}
-			return badParameter("url", err.Error())
+			return badParameter("url", "cannot be used: "+err.Error())
 		}
 		doc.URL = u.String()
 	}
@@ -77,6 +84,8 @@ func (h *handler) submit(ctx context.Context, address string) *problem {
 	if _, wait := h.targets.take(u.Authority(), now); wait > 0 {
 		return later(http.StatusTooManyRequests, wait, "this address's host was submitted often just now; the crawler has it on its list")
 	}
+	ctx, cancel := storeTime(ctx)
+	defer cancel()
 	capped, err := h.opts.Store.AddSource(ctx, now, doc)
 	if err != nil {
 		h.log.Error("index API cannot store a submission", slog.Any("error", err))

@@ -168,6 +168,44 @@ func States(t *testing.T, open Open) {
 	}
 }
 
+// Leads are card documents without an entry. One that is given up is gone, with
+// its outcome to tell of it (OB-130).
+func Leads(t *testing.T, open Open) {
+	s := begin(t, open)
+	s.add(index.NewDoc{URL: cardURL, Kind: index.CardDoc, Class: index.ClassNew})
+	leads := func(want int64) {
+		t.Helper()
+		if st, err := s.Stats(s.ctx, s.now); err != nil || st.Entries[index.Lead] != want {
+			t.Errorf("leads: %+v, %v; want %d", st, err, want)
+		}
+	}
+	leads(1)
+	v := s.visit(s.take("a.example.com"))
+	v.Docs[0].Fault, v.Docs[0].Fails = index.ReasonGone, 1
+	s.apply(v)
+	leads(1)
+	v = s.visit(s.leaseAfter(7*24*time.Hour, "a.example.com"))
+	v.Docs, v.Drop = nil, []string{cardURL}
+	v.Outcomes = []index.Outcome{{URL: cardURL, At: s.now, Code: index.OutcomeDropped, Sentence: "Given up."}}
+	if c := s.apply(v)[0].Changes; len(c) != 0 {
+		t.Errorf("readers are told of a lead: %+v", c)
+	}
+	leads(0)
+	if _, err := s.Doc(s.ctx, cardURL); !errors.Is(err, index.ErrNotFound) {
+		t.Errorf("document: %v", err)
+	}
+	if _, err := s.ByCard(s.ctx, cardURL); !errors.Is(err, index.ErrNotFound) {
+		t.Errorf("entry: %v", err)
+	}
+	if o, err := s.Outcomes(s.ctx, cardURL, 1); err != nil || len(o) != 1 || o[0].Code != index.OutcomeDropped {
+		t.Errorf("outcomes %+v, %v", o, err)
+	}
+	s.wantNextDue(time.Time{})
+	s.add(index.NewDoc{URL: cardURL, Kind: index.CardDoc, Class: index.ClassNew}) // it may be named again
+	leads(1)
+	s.take("a.example.com")
+}
+
 // snapshot gives the ids in a snapshot, in order.
 func (s *story) snapshot() (ids []string) {
 	s.Helper()

@@ -131,6 +131,39 @@ func Forgetting(t *testing.T, open Open) {
 	}
 }
 
+// Idle hosts go when they have no documents, but not before their day is over:
+// until then they count against the limits (A1).
+func Idle(t *testing.T, open Open) {
+	s := beginWith(t, open, index.Limits{HostsPerDomain: 1})
+	const gone = "https://gone.example.org/"
+	s.add(index.NewDoc{URL: catalogURL}, index.NewDoc{URL: gone, Class: index.ClassNew})
+	v := s.visit(s.take("gone.example.org"))
+	v.Docs, v.Drop = nil, []string{gone}
+	s.apply(v)
+	compact := func(host bool, before time.Time) {
+		t.Helper()
+		if _, err := s.Compact(s.ctx, before); err != nil {
+			t.Fatal(err)
+		}
+		s.host("a.example.com") // it has a document
+		if _, err := s.Host(s.ctx, "gone.example.org"); (err == nil) != host {
+			t.Errorf("host: %v", err)
+		}
+	}
+	first := s.now
+	other := index.NewDoc{URL: "https://other.example.org/", Class: index.ClassNew}
+	s.wait(index.LimitWindow - time.Second)
+	compact(true, first)
+	if len(s.addCapped(other)) != 1 {
+		t.Error("it does not count any more")
+	}
+	s.wait(time.Second)
+	compact(false, first.Add(time.Microsecond))
+	s.add(other)
+	s.add(index.NewDoc{URL: "https://gone.example.org/again", Class: index.ClassUser})
+	s.take("gone.example.org")
+}
+
 // Stats: counts for operators.
 func Stats(t *testing.T, open Open) {
 	s := begin(t, open)

@@ -168,7 +168,7 @@ func Limits(t *testing.T, open Open) {
 		}
 	}
 	t.Run("cards on other hosts", func(t *testing.T) {
-		s := beginWith(t, open, index.Limits{CardsPerFinder: 2})
+		s := beginWith(t, open, index.Limits{ForeignPerFinder: 2})
 		s.add(index.NewDoc{URL: catalogURL, Kind: index.CatalogDoc})
 		v := s.visit(s.take("a.example.com"))
 		own := index.NewDoc{URL: cardURL, Kind: index.CardDoc, From: catalogURL, FoundBy: "example.com"}
@@ -201,7 +201,7 @@ func Limits(t *testing.T, open Open) {
 		same(t, "turned away", []index.NewDoc{card(6)}, s.addCapped(card(6)))
 	})
 	t.Run("giving a card up gives no allowance back", func(t *testing.T) {
-		s := beginWith(t, open, index.Limits{CardsPerFinder: 1})
+		s := beginWith(t, open, index.Limits{ForeignPerFinder: 1})
 		s.add(card(1))
 		v := s.visit(s.take("third1.example.org"))
 		v.Docs, v.Drop = nil, []string{card(1).URL}

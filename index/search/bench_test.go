@@ -1,6 +1,7 @@
 package search
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -68,5 +69,39 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	for b.Loop() {
 		load(index.Head{}, entries)
+	}
+}
+
+// BenchmarkBeginning measures a word that a million terms begin with, in one
+// segment and in eight.
+func BenchmarkBeginning(b *testing.B) {
+	for _, segments := range []int{1, 8} {
+		g := vocabularyOf(1_000_000, segments)
+		b.Run(fmt.Sprintf("segments%d", segments), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := g.counts().beginning(b.Context(), "zz", maxPrefixTerms, func(string) bool { return true }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkNextPage measures the second page of a search, whose counts come
+// with the position.
+func BenchmarkNextPage(b *testing.B) {
+	x := benchIndex()
+	for _, q := range []string{"warehouse report export", "wa", "库"} {
+		page, err := x.Search(b.Context(), Query{Text: q, Limit: 20})
+		if err != nil || page.Next == nil {
+			b.Fatal(page, err)
+		}
+		b.Run(q, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := x.Search(b.Context(), Query{Text: q, Limit: 20, After: page.Next}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

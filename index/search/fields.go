@@ -36,7 +36,8 @@ var fields = [fieldCount]struct{ weight2, mean int64 }{
 }
 
 const (
-	maxFieldTerms = 400       // of one field; later ones are not indexed
+	maxFieldTexts = 400       // of one field; later ones are not indexed
+	maxFieldTerms = 400       // as its length counts them; likewise
 	partOne       = 1<<15 - 1 // a part of 1.0, which no term reaches
 )
 
@@ -69,6 +70,9 @@ func (a *analyzer) terms(e *index.Entry) (out []termPart) {
 	for f, list := range texts.fields {
 		doc.field = uint8(f)
 		for _, text := range list {
+			if doc.len[f] >= maxFieldTerms {
+				break
+			}
 			a.tokens(text, doc.add)
 		}
 	}
@@ -147,7 +151,7 @@ func textsOf(e *index.Entry) *entryTexts {
 	add := func(f int, texts ...string) {
 		for _, s := range texts {
 			// A catalog that repeats the card's words says them once.
-			if s != "" && !slices.Contains(t.fields[f], s) {
+			if s != "" && len(t.fields[f]) < maxFieldTexts && !slices.Contains(t.fields[f], s) {
 				t.fields[f] = append(t.fields[f], s)
 			}
 		}

@@ -125,3 +125,14 @@ func all(t testing.TB, x *Index, text string, limit int) []string {
 		q.After = page.Next
 	}
 }
+
+// analyze makes a query for a first page.
+func (g *generation) analyze(text string) *query {
+	q, err := g.counts().analyze(context.Background(), text)
+	if err != nil {
+		panic(err)
+	}
+	return q
+}
+
+func (g *generation) idf(df int) int64 { return g.counts().idf(df) }

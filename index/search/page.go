@@ -3,6 +3,8 @@ package search
 import (
 	"math"
 	"slices"
+
+	"github.com/openbot-build/openbot-go/index"
 )
 
 // No publisher takes the whole first screen (IX-32).
@@ -10,6 +12,7 @@ const (
 	capWithin  = 10 // of the first results,
 	capEach    = 3  // so many from one publisher
 	shownRunes = 16 // of an id, in Position.Shown
+	seenBytes  = 32 // of Position.Seen
 )
 
 // start is the place before every result.
@@ -31,74 +34,76 @@ func (m *match) page(q *query, after *Position, limit int) *Page {
 	}
 	at := start
 	if after != nil {
-		at = m.now(*after)
+		at = *after
 	}
 	limit = min(limit, MaxDepth-at.Depth)
-	results, looked := m.next(q, at, limit+1)
+	results := m.next(q, at, limit+1)
 
 	next := at
 	if at.Depth < capWithin {
 		next = start
 	}
-	next.Shown = slices.Clone(at.Shown)
+	shown, seen := slices.Clone(at.Shown), make([]byte, seenBytes)
+	copy(seen, at.Seen)
 	for i, c := range results[:min(limit, len(results))] {
 		e := m.entry(c)
 		p := Position{Tier: c.tier(), Score: c.score(), ID: e.ID, Depth: at.Depth + i + 1}
 		page.Hits = append(page.Hits, Hit{Entry: e, Position: p})
+		octet, bit := seenBit(e.ID)
+		seen[octet] |= bit
 		if p.Depth <= capWithin {
-			next.Shown, next.Depth = append(next.Shown, short(e.ID)), p.Depth
+			shown, next.Depth = append(shown, short(e.ID)), p.Depth
 		} else {
-			p.Shown = next.Shown
 			next = p
 		}
 	}
 	if len(results) <= limit || next.Depth >= MaxDepth {
 		return page
 	}
-	// What stands before the place needs no name any more.
-	for _, c := range looked {
-		if id := short(m.entry(c).ID); !m.after(c, &next) {
-			next.Shown = slices.DeleteFunc(next.Shown, func(s string) bool { return s == id })
-		}
+	next.Shown, next.Seen = shown, seen
+	next.Epoch, next.Since, next.Counts = at.Epoch, at.Since, at.Counts
+	if len(at.Counts) == 0 {
+		next.Epoch, next.Since, next.Counts = m.g.head.Epoch, m.g.head.Seq, q.keepCounts(m.anyOpen)
 	}
 	page.Next = &next
 	return page
 }
 
-// now moves a position to where its entry stands in this generation. Each
-// change of the index shifts the weight of words a little, and with it every
-// score; the order of the entries hardly ever. A position whose entry has gone
-// stays where it was.
-func (m *match) now(p Position) Position {
-	v, d, ok := m.g.find(p.ID)
-	if !ok {
-		return p
-	}
-	doc := uint32(m.g.bases[v]) + d
-	for _, c := range m.matched {
-		if c.doc == doc {
-			p.Tier, p.Score = c.tier(), c.score()
-		}
-	}
-	return p
-}
-
-// next gives at least n results after a position if there are so many, and the
-// candidates it looked at for that.
-func (m *match) next(q *query, at Position, n int) (results, looked []candidate) {
+// next gives at least n results after a position if there are so many.
+func (m *match) next(q *query, at Position, n int) []candidate {
 	if at.Depth >= capWithin {
-		looked = m.top(n+len(at.Shown), &at)
-		return m.unshown(looked, at.Shown), looked
+		m.skip = func(c candidate) bool { return isShown(m.entry(c), &at, m.g.head.Epoch) }
+		return m.top(n, &at)
 	}
 	for look := n + 2*capWithin; ; look = MaxDepth + capWithin {
-		looked = m.top(look, nil)
+		looked := m.top(look, nil)
 		results, ok := m.spread(q, looked, at, n)
 		// Without enough from others, more of the plain order is looked at,
 		// once: a query may match one publisher a thousand times.
 		if ok || len(looked) < look || look > MaxDepth {
-			return results, looked
+			return results
 		}
 	}
+}
+
+// isShown reports whether a result behind a position was shown before it: one
+// of the first ten, or one that has changed since and stands lower now. Of the
+// latter a few may be missed that were not shown; none comes twice.
+func isShown(e *index.Entry, at *Position, epoch string) bool {
+	if slices.Contains(at.Shown, short(e.ID)) {
+		return true
+	}
+	if e.Seq <= at.Since || at.Epoch != epoch || len(at.Seen) != seenBytes {
+		return false
+	}
+	octet, bit := seenBit(e.ID)
+	return at.Seen[octet]&bit != 0
+}
+
+// seenBit is the place of an id in Position.Seen.
+func seenBit(id string) (octet int, bit byte) {
+	n := hashOf(id) % (seenBytes * 8)
+	return int(n / 8), 1 << (n % 8)
 }
 
 // spread orders the results after a position among the first capWithin. ok

@@ -2,10 +2,10 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/openbot-build/openbot-go/index"
@@ -14,6 +14,7 @@ import (
 // Bounds and factors of the ways a query word finds entries.
 const (
 	maxPrefixTerms = 64 // IX-23
+	maxGramTerms   = 64 // of all one-character words together
 	minPrefixRunes = 2
 	exactTenths    = 10
 	prefixTenths   = 6
@@ -52,6 +53,7 @@ type alt struct {
 type query struct {
 	words  []word
 	phrase string // the text as one key, for the boosts
+	counts *counts
 }
 
 // required is how many words an entry of tier "all" has.
@@ -94,11 +96,11 @@ func (g *generation) df(term string) int {
 	return n
 }
 
-// idf is the weight of a term that df live entries hold: log2 of
+// idf is the weight of a term that df of live entries hold: log2 of
 // (2N + 2) / (2 df + 1), in 1/65536, at least 1. It is BM25's
 // ln(1 + (N - df + 0.5) / (df + 0.5)) to another base.
-func (g *generation) idf(df int) int64 {
-	return max(1, log2(uint64(2*g.live+2))-log2(uint64(2*df+1)))
+func (c *counts) idf(df int) int64 {
+	return max(1, log2(uint64(2*c.live+2))-log2(uint64(2*df+1)))
 }
 
 // log2 gives the logarithm of x > 0 in 1/65536, by squaring. The functions of
@@ -119,10 +121,10 @@ func log2(x uint64) int64 {
 }
 
 // analyze makes the words of a query and their alternatives. text is at most
-// MaxQueryRunes long.
-func (g *generation) analyze(text string) *query {
+// MaxQueryRunes long. The error is that of ctx.
+func (c *counts) analyze(ctx context.Context, text string) (*query, error) {
 	a := newAnalyzer()
-	q := &query{phrase: a.phrase(text)}
+	q := &query{phrase: a.phrase(text), counts: c}
 	var tokens []token
 	seen := make(map[string]bool)
 	a.tokens(text, func(t token) bool {
@@ -137,25 +139,35 @@ func (g *generation) analyze(text string) *query {
 	if slices.ContainsFunc(tokens, func(t token) bool { return !isStop(t.text) }) {
 		tokens = slices.DeleteFunc(tokens, func(t token) bool { return isStop(t.text) })
 	}
+	alone := 0
+	for _, t := range tokens {
+		if t.alone {
+			alone++
+		}
+	}
 	var extras []word
 	for i, t := range tokens {
+		var err error
 		w := word{text: t.text}
-		g.addExact(&w, t.text)
+		c.addExact(&w, t.text)
 		if t.stem != "" {
-			g.addExact(&w, t.stem)
+			c.addExact(&w, t.stem)
 		}
 		switch {
 		case t.alone:
-			g.addGrams(&w)
+			err = c.addGrams(ctx, &w, max(1, maxGramTerms/min(alone, MaxTerms)))
 		case !t.gram && i == len(tokens)-1:
-			g.addPrefix(&w)
+			err = c.addPrefix(ctx, &w)
+		}
+		if err != nil {
+			return nil, err
 		}
 		q.words = append(q.words, w)
 		for _, part := range t.parts {
 			p := word{text: part, extra: true}
-			g.addExact(&p, part)
+			c.addExact(&p, part)
 			if s := stem(part); s != part {
-				g.addExact(&p, s)
+				c.addExact(&p, s)
 			}
 			extras = append(extras, p)
 		}
@@ -167,7 +179,7 @@ func (g *generation) analyze(text string) *query {
 		}
 	}
 	q.words = fewest(q.words)
-	return q
+	return q, nil
 }
 
 // fewest keeps the MaxTerms words that the fewest entries hold, in the order of
@@ -200,61 +212,44 @@ func fewest(words []word) []word {
 	return out
 }
 
-func (g *generation) addExact(w *word, term string) {
-	if df := g.df(term); df > 0 {
-		w.alts = append(w.alts, alt{term, df, g.idf(df) * exactTenths / 10})
+func (c *counts) addExact(w *word, term string) {
+	if df := c.df(term); df > 0 {
+		w.alts = append(w.alts, alt{term, df, c.idf(df) * exactTenths / 10})
 	}
 }
 
 // addPrefix adds the terms that begin with a word, those of most entries
 // first. None weighs more than the whole word does, however rare it is: a
 // whole word stands before a substring (FO-37).
-func (g *generation) addPrefix(w *word) {
+func (c *counts) addPrefix(ctx context.Context, w *word) error {
 	if utf8.RuneCountInString(w.text) < minPrefixRunes {
-		return
+		return nil
 	}
 	highest := int64(1 << 62)
-	if df := g.df(w.text); df > 0 {
-		highest = g.idf(df)
+	if df := c.df(w.text); df > 0 {
+		highest = c.idf(df)
 	}
-	found := g.beginning(w.text, func(term string) bool {
+	found, err := c.beginning(ctx, w.text, maxPrefixTerms, func(term string) bool {
 		return !slices.ContainsFunc(w.alts, func(a alt) bool { return a.term == term })
 	})
-	for _, a := range found[:min(len(found), maxPrefixTerms)] {
-		a.idf = min(g.idf(a.df), highest) * prefixTenths / 10
+	for _, a := range found {
+		a.idf = min(c.idf(a.df), highest) * prefixTenths / 10
 		w.alts = append(w.alts, a)
 	}
+	return err
 }
 
-// addGrams adds the bigrams that begin with the one character of w (IX-22).
-func (g *generation) addGrams(w *word) {
-	for _, a := range g.beginning(w.text, func(term string) bool {
+// addGrams adds the bigrams that begin with the one character of w, those of
+// most entries first (IX-22).
+func (c *counts) addGrams(ctx context.Context, w *word, most int) error {
+	found, err := c.beginning(ctx, w.text, most, func(term string) bool {
 		return term != w.text && utf8.RuneCountInString(term) == 2
-	}) {
-		a.idf = g.idf(a.df)
+	})
+	for _, a := range found {
+		a.idf = c.idf(a.df)
 		w.alts = append(w.alts, a)
 	}
-}
-
-// beginning gives the live terms that begin with p, by entries, then alphabet.
-func (g *generation) beginning(p string, keep func(term string) bool) []alt {
-	df := make(map[string]int)
-	for _, v := range g.views {
-		from, to := v.prefix(p)
-		for i := from; i < to; i++ {
-			if n := v.df(i); n > 0 && keep(v.terms[i]) {
-				df[v.terms[i]] += n
-			}
-		}
-	}
-	out := make([]alt, 0, len(df))
-	for term, n := range df {
-		out = append(out, alt{term: term, df: n})
-	}
-	slices.SortFunc(out, func(a, b alt) int {
-		return cmp.Or(cmp.Compare(b.df, a.df), strings.Compare(a.term, b.term))
-	})
-	return out
+	return err
 }
 
 // check applies the limits of IX-39 to a query. Errors wrap ErrQuery.
@@ -266,8 +261,8 @@ func (q *Query) check() error {
 		return fmt.Errorf("%w: a page has 1 to %d results, not %d", ErrQuery, MaxLimit, q.Limit)
 	case q.After != nil && q.Text != "" && (q.After.Depth < 1 || q.After.Depth >= MaxDepth):
 		return fmt.Errorf("%w: a search shows its first %d results; a narrower query shows others", ErrQuery, MaxDepth)
-	case q.After != nil && len(q.After.Shown) > capWithin:
-		return fmt.Errorf("%w: a position names at most %d results", ErrQuery, capWithin)
+	case q.After != nil && (len(q.After.Shown) > capWithin || len(q.After.Counts) > maxCounts):
+		return fmt.Errorf("%w: a position is longer than any that a page gave", ErrQuery)
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ type match struct {
 	matched []candidate
 	all     int // of tierAll
 	anyOpen bool
+	skip    func(candidate) bool // results that are not wanted; nil: all are
 }
 
 // arrays are the working memory of one query. slots has a place for each
@@ -89,7 +90,11 @@ func (g *generation) score(ctx context.Context, q *query) (*match, error) {
 		return nil, err
 	}
 	m := g.rank(a, q)
-	if len(words) < 2 || m.all >= openBelow {
+	enough := m.all >= openBelow
+	if q.counts.kept != nil {
+		enough = !q.counts.open
+	}
+	if len(words) < 2 || enough {
 		return m, nil
 	}
 	a.touched, a.matched = a.touched[:0], a.matched[:0]
@@ -197,6 +202,9 @@ func (g *generation) rank(a *arrays, q *query) *match {
 	}
 	m.matched = a.matched
 	m.anyOpen = m.all < openBelow && m.all < len(m.matched)
+	if q.counts.kept != nil {
+		m.anyOpen = q.counts.open // all pages of a search see the tiers of its first
+	}
 	if !m.anyOpen && m.all < len(m.matched) {
 		m.matched = slices.DeleteFunc(m.matched, func(c candidate) bool { return c.tier() != tierAll })
 	}
@@ -269,13 +277,16 @@ func (m *match) top(n int, p *Position) []candidate {
 		if p != nil && !m.after(c, p) {
 			continue
 		}
+		if len(heap) == n && m.compare(c, heap[0]) > 0 || m.skip != nil && m.skip(c) {
+			continue
+		}
 		switch {
 		case len(heap) < n:
 			heap = append(heap, c)
 			for i := len(heap) - 1; i > 0 && worse(i, (i-1)/2); i = (i - 1) / 2 {
 				heap[i], heap[(i-1)/2] = heap[(i-1)/2], heap[i]
 			}
-		case m.compare(c, heap[0]) < 0:
+		default:
 			heap[0] = c
 			down(0)
 		}

@@ -25,7 +25,7 @@ const (
 )
 
 // RankerVersion is one number for analyzer, weights and tables (IX-33).
-const RankerVersion = 1
+const RankerVersion = 2
 
 // Conditions that a caller acts on.
 var (
@@ -68,24 +68,35 @@ func New(opts *Options) *Index {
 
 // Query is one search or, with an empty Text, one page of the listing by id.
 type Query struct {
-	Text  string // at most MaxQueryRunes
+	Text  string // at most MaxQueryRunes; as CleanQuery gives it, which Search does itself
 	Limit int    // 1 to MaxLimit
 	After *Position
 }
 
 // Position is where a page ended. Going on means "after this position", so
-// entries added or removed meanwhile move nothing (IX-44).
+// entries added, changed or removed meanwhile move nothing (IX-44): scores are
+// absolute, and those of a later page are worked out by the counts of the
+// first. An entry that has not changed comes once; one that has changed since
+// the first page comes once, or not at all.
 //
 // The first ten results are known by id, in Shown, because at most three of
 // them are of one publisher (IX-32) and so not all in the order of tier, score
 // and id. A caller keeps a Position and gives it back as it is.
 type Position struct {
-	Tier  int
-	Score int64
-	ID    string
-	Depth int      // results before and up to this position
-	Shown []string // of the first ten, those that stand behind this place: the first 16 characters of their ids
+	Tier   int
+	Score  int64
+	ID     string
+	Depth  int      // results before and up to this position
+	Shown  []string // the first ten results: the first 16 characters of their ids
+	Seen   []byte   // of all results so far: a filter of 32 octets, for those that change
+	Counts []byte   // what the words weighed on the first page; at most maxCounts
+	Epoch  string   // of the generation that gave the first page
+	Since  int64    // its last change
 }
+
+// maxCounts is the most octets of a Position's Counts: flag, number of entries,
+// and each alternative with its hash and number.
+const maxCounts = 1 + 5 + (2*MaxTerms+max(maxPrefixTerms, maxGramTerms))*(4+5)
 
 // Hit is one result. Entry is shared and must not be changed.
 type Hit struct {
@@ -109,6 +120,7 @@ type Page struct {
 // stem, the last one also as a beginning. While fewer than 20 entries have
 // them all, entries with some of the words follow (tier "any", IX-26).
 func (x *Index) Search(ctx context.Context, q Query) (*Page, error) {
+	q.Text = CleanQuery(q.Text)
 	if err := q.check(); err != nil {
 		return nil, err
 	}
@@ -130,7 +142,14 @@ func (x *Index) Search(ctx context.Context, q Query) (*Page, error) {
 }
 
 func (g *generation) search(ctx context.Context, q Query) (*Page, error) {
-	words := g.analyze(q.Text)
+	c, err := g.countsOf(q.After)
+	if err != nil {
+		return nil, err
+	}
+	words, err := c.analyze(ctx, q.Text)
+	if err != nil {
+		return nil, err
+	}
 	m, err := g.score(ctx, words)
 	if err != nil {
 		return nil, err

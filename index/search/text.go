@@ -13,6 +13,7 @@ import (
 const (
 	maxTextBytes = 32 << 10 // of one field; what is beyond is not indexed
 	maxWordRunes = 64       // a longer word is cut, in documents and queries alike
+	maxParts     = 8        // of a camelCase word; later ones count in the whole only
 )
 
 // CleanText gives s as it may be shown: invalid UTF-8 becomes U+FFFD, line
@@ -33,6 +34,17 @@ func CleanText(s string) string {
 		}
 		return r // strings.Map gives U+FFFD for bytes that are no UTF-8
 	}, s)
+}
+
+// CleanQuery gives a query as it is searched for: as CleanText, without white
+// space around it, and empty if nothing in it can be seen. An empty query asks
+// for the listing.
+func CleanQuery(s string) string {
+	s = strings.TrimSpace(CleanText(s))
+	if strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || isIgnored(r) || unicode.Is(unicode.Cf, r) }) == "" {
+		return ""
+	}
+	return s
 }
 
 func isPrintableASCII(s string) bool {
@@ -244,7 +256,7 @@ func camelParts(word string) []string {
 		}
 		begin = end
 	}
-	for i := 1; i < len(rs); i++ {
+	for i := 1; i < len(rs) && len(parts) < maxParts; i++ {
 		if !unicode.IsUpper(rs[i]) {
 			continue
 		}
@@ -257,7 +269,9 @@ func camelParts(word string) []string {
 	if begin == 0 {
 		return nil
 	}
-	add(len(rs))
+	if len(parts) < maxParts {
+		add(len(rs))
+	}
 	return parts
 }
 

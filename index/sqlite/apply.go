@@ -7,35 +7,65 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/openbot-build/openbot-go/index"
 )
 
 // Apply implements index.Store. All visits of one call are one transaction;
-// what a fenced visit would have written is left out of it. A visit that breaks
-// the contract (a document of another host, an entry without a state) is the
-// caller's fault: the call writes nothing and the error says which one it is.
+// what a fenced visit would have written is left out of it, and so is a visit
+// whose own data cannot be written: the others are written without it.
 func (s *Store) Apply(ctx context.Context, visits ...index.Visit) ([]index.Applied, error) {
-	if len(visits) == 0 {
-		return nil, nil
-	}
+	applied := make([]index.Applied, len(visits))
+	var good []index.Visit
+	var place []int // of good ones in visits
 	for i := range visits {
 		if err := checkVisit(&visits[i]); err != nil {
-			return nil, fmt.Errorf("apply visit of %s: %w", visits[i].Host, err)
+			applied[i].Err = fmt.Errorf("visit of %s: %w", visits[i].Host, err)
+			continue
 		}
+		good, place = append(good, visits[i]), append(place, i)
 	}
-	var applied []index.Applied
+	for len(good) > 0 {
+		results, err := s.apply(ctx, good)
+		if bad, ok := errors.AsType[*visitError](err); ok {
+			// It is a fault of this program, so it is rare: nothing is
+			// prepared for it, and the batch is begun again without the visit.
+			applied[place[bad.i]].Err = bad
+			good, place = slices.Delete(good, bad.i, bad.i+1), slices.Delete(place, bad.i, bad.i+1)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range results {
+			applied[place[i]] = r
+		}
+		s.leased.forget(good)
+		break
+	}
+	return applied, nil
+}
+
+// apply writes visits in one transaction. The error is a *visitError when
+// another try without that visit may succeed.
+func (s *Store) apply(ctx context.Context, visits []index.Visit) ([]index.Applied, error) {
+	applied := make([]index.Applied, len(visits))
 	var published bool
 	err := s.writing(ctx, "apply", func(t *tx) error {
-		b := &batch{tx: t, touched: make(map[string]bool)}
+		b := &batch{tx: t, touched: make(map[string]bool), known: make(map[string]knownDoc), needed: make(map[string]bool)}
 		if err := b.load(visits); err != nil {
 			return err
 		}
-		applied = make([]index.Applied, len(visits))
 		for i := range visits {
+			if err := t.alive(); err != nil {
+				return err
+			}
 			if err := b.visit(&visits[i], &applied[i]); err != nil {
+				if refused(err) {
+					return &visitError{i, visits[i].Host, err}
+				}
 				return fmt.Errorf("visit of %s: %w", visits[i].Host, err)
 			}
 		}
@@ -57,46 +87,6 @@ func (s *Store) Apply(ctx context.Context, visits ...index.Visit) ([]index.Appli
 	return applied, nil
 }
 
-func checkVisit(v *index.Visit) error {
-	switch {
-	case v.Owner == "" || v.No == 0:
-		return errors.New("it names no lease")
-	case v.At.IsZero():
-		return errors.New("it names no time")
-	}
-	for i := range v.Docs {
-		d := &v.Docs[i]
-		if d.Host != v.Host || authority(d.URL) != v.Host || !strings.HasPrefix(d.URL, "https://") {
-			return fmt.Errorf("document %s is on another host", d.URL)
-		}
-		if err := checkClass(d.Class); err != nil {
-			return fmt.Errorf("document %s: %w", d.URL, err)
-		}
-	}
-	for _, url := range v.Drop {
-		if authority(url) != v.Host {
-			return fmt.Errorf("document %s to drop is on another host", url)
-		}
-	}
-	for i := range v.Found {
-		if err := checkNew(&v.Found[i]); err != nil {
-			return fmt.Errorf("found: %w", err)
-		}
-	}
-	for i := range v.Entries {
-		e := &v.Entries[i]
-		switch e.State {
-		case index.Listed, index.Stale, index.Hidden, index.Removed, index.Blocked:
-		default:
-			return fmt.Errorf("entry %s has no state that an entry can have: %q", e.CardURL, e.State)
-		}
-		if e.ID != "" && e.ID != index.ID(e.CardURL) {
-			return fmt.Errorf("entry %s has the id of another card", e.CardURL)
-		}
-	}
-	return nil
-}
-
 // batch is the state of one call of Apply.
 type batch struct {
 	*tx
@@ -104,42 +94,54 @@ type batch struct {
 	now     int64           // latest visit
 	old     map[string]*index.Entry
 	known   map[string]knownDoc
+	needed  map[string]bool // URLs of visits' news that documents need
+	cut     map[string]bool // documents of the present visit that the limits turned away
 
 	published bool
 	head      index.Head
 }
 
-// knownDoc is what is known of a stored document.
-type knownDoc struct {
-	id    int64
-	kind  index.Kind
-	needs string
-}
-
 // load asks for what the visits will be compared with: one query a table and
 // not one a row.
 func (b *batch) load(visits []index.Visit) error {
-	var ids, urls []string
+	var ids, urls, wake []string
 	for i := range visits {
 		v := &visits[i]
 		b.now = max(b.now, micro(v.At))
 		for j := range v.Entries {
 			ids = append(ids, index.ID(v.Entries[j].CardURL))
 		}
+		wake = append(wake, v.Wake...)
+		handed := b.store.leased.handed(v)
 		for j := range v.Docs {
-			urls = append(urls, v.Docs[j].URL)
+			url := v.Docs[j].URL
+			if k, ok := handed[url]; ok {
+				b.known[url] = k
+			} else {
+				urls = append(urls, url)
+			}
 		}
 	}
 	q := &b.store.stmts
 	if len(urls) > 0 {
-		b.known = make(map[string]knownDoc, len(urls))
 		err := b.each(q.oldDocs, func(rows *sql.Rows) error {
 			var url string
 			var k knownDoc
-			err := rows.Scan(&url, &k.id, &k.kind, &k.needs)
+			err := rows.Scan(&url, &k.id, &k.kind, &k.needs, &k.hash, &k.body)
 			b.known[url] = k
 			return err
 		}, jsonList(urls))
+		if err != nil {
+			return err
+		}
+	}
+	if len(wake) > 0 {
+		err := b.each(q.needed, func(rows *sql.Rows) error {
+			var url string
+			err := rows.Scan(&url)
+			b.needed[url] = true
+			return err
+		}, jsonList(wake))
 		if err != nil {
 			return err
 		}
@@ -182,10 +184,16 @@ func (b *batch) visit(v *index.Visit, a *index.Applied) error {
 			return err
 		}
 	}
-	if err := b.docs(v); err != nil {
+	if err := b.docs(v, a); err != nil {
 		return err
 	}
-	if a.Capped, err = b.add(v.At, v.Found, b.touched); err != nil {
+	most := min(len(v.Found), index.MaxFound)
+	capped, err := b.add(v.At, v.Found[:most], b.touched)
+	if err != nil {
+		return err
+	}
+	a.Capped = append(append(a.Capped, capped...), v.Found[most:]...)
+	if err := b.spend(v.At); err != nil {
 		return err
 	}
 	for i := range v.Entries {
@@ -197,10 +205,15 @@ func (b *batch) visit(v *index.Visit, a *index.Applied) error {
 	if err := b.outcomes(index.Capped(a.Capped, v.At)); err != nil {
 		return err
 	}
-	if err := b.outcomes(v.Outcomes); err != nil {
+	outcomes := v.Outcomes
+	if b.cut != nil {
+		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o index.Outcome) bool { return b.cut[o.URL] })
+	}
+	if err := b.outcomes(outcomes); err != nil {
 		return err
 	}
-	if len(v.Wake) == 0 {
+	wake := slices.DeleteFunc(slices.Clone(v.Wake), func(url string) bool { return !b.needed[url] })
+	if len(wake) == 0 {
 		return nil
 	}
 	judged := make([]string, len(v.Docs))
@@ -212,12 +225,13 @@ func (b *batch) visit(v *index.Visit, a *index.Applied) error {
 		err := rows.Scan(&host)
 		b.touched[host] = true
 		return err
-	}, micro(v.At), jsonList(v.Wake), jsonList(judged))
+	}, micro(v.At), jsonList(wake), jsonList(judged))
 }
 
-func (b *batch) docs(v *index.Visit) error {
+func (b *batch) docs(v *index.Visit, a *index.Applied) error {
+	b.cut = nil
 	for i := range v.Docs {
-		if err := b.doc(&v.Docs[i]); err != nil {
+		if err := b.doc(v, &v.Docs[i], a); err != nil {
 			return err
 		}
 	}
@@ -230,21 +244,45 @@ func (b *batch) docs(v *index.Visit) error {
 	return nil
 }
 
-func (b *batch) doc(d *index.Doc) (err error) {
+func (b *batch) doc(v *index.Visit, d *index.Doc, a *index.Applied) (err error) {
 	q := &b.store.stmts
 	old, known := b.known[d.URL]
-	k := knownDoc{id: old.id, kind: d.Kind, needs: lines(d.Needs)}
-	values := docValues(d, k.needs)
+	if !known && b.added[d.URL] { // by an earlier visit of the batch
+		if old, known, err = b.lookUp(d.URL); err != nil {
+			return err
+		}
+	}
+	if !known {
+		n := index.NewDoc{URL: d.URL, Kind: d.Kind, Class: d.Class, From: d.From, FoundBy: d.FoundBy}
+		ok, err := b.allowed(&n, v.Host, true, v.At)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if b.cut == nil {
+				b.cut = make(map[string]bool)
+			}
+			b.cut[d.URL] = true
+			a.Capped = append(a.Capped, n)
+			return nil
+		}
+	}
+	keep := old.keeps(d)
+	k := knownDoc{id: old.id, kind: d.Kind, needs: lines(d.Needs), hash: d.Hash}
+	k.body = keep && old.body || !keep && len(d.Body) > 0
+	k.sum = b.store.leased.contents(d, &k)
 	switch {
 	case !known:
 		var r sql.Result
-		if r, err = b.on(q.addWhole).ExecContext(b.ctx, values...); err == nil {
+		if r, err = b.on(q.addWhole).ExecContext(b.ctx, append(docValues(d, k.needs), bodyValue(d))...); err == nil {
 			k.id, err = r.LastInsertId()
 		}
+	case k.sum == old.sum && (keep || !k.body):
+		_, err = b.exec(q.putTimes, timeValues(d, k.id)...)
 	case old.kind == d.Kind:
-		_, err = b.exec(q.putSameKind, append(values, k.id)...)
+		_, err = b.exec(q.putSameKind, updateValues(d, k, false, keep)...)
 	default:
-		_, err = b.exec(q.putDoc, append(values, k.id)...)
+		_, err = b.exec(q.putDoc, updateValues(d, k, true, keep)...)
 	}
 	if err != nil {
 		return err
@@ -260,14 +298,27 @@ func (b *batch) doc(d *index.Doc) (err error) {
 		if _, err := b.exec(q.addNeed, need, k.id); err != nil {
 			return err
 		}
+		b.needed[need] = true
 	}
 	return nil
+}
+
+// lookUp asks for one document.
+func (b *batch) lookUp(url string) (k knownDoc, ok bool, err error) {
+	err = b.each(b.store.stmts.oldDocs, func(rows *sql.Rows) error {
+		ok = true
+		return rows.Scan(&url, &k.id, &k.kind, &k.needs, &k.hash, &k.body)
+	}, jsonList([]string{url}))
+	return k, ok, err
 }
 
 // entry writes one entry and, if readers can see the difference, publishes it.
 func (b *batch) entry(at time.Time, e index.Entry, a *index.Applied) error {
 	e.ID = index.ID(e.CardURL)
 	old := b.old[e.ID]
+	if old == nil && b.cut[e.CardURL] {
+		return nil
+	}
 	if e.Hash == "" && len(e.Document) > 0 {
 		sum := sha256.Sum256(e.Document)
 		e.Hash = hex.EncodeToString(sum[:])
@@ -298,7 +349,7 @@ func (b *batch) entry(at time.Time, e index.Entry, a *index.Applied) error {
 	}
 	put, values := b.store.stmts.putEntry, entryValues(&e)
 	if old != nil && e.Seq == old.Seq && e.Hash == old.Hash {
-		put, values = b.store.stmts.touchEntry, values[:len(values)-1]
+		put, values = b.store.stmts.touchEntry, touchValues(&e)
 	}
 	if _, err := b.exec(put, values...); err != nil {
 		return err

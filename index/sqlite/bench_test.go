@@ -22,7 +22,7 @@ func BenchmarkVisits(b *testing.B) {
 func benchVisits(b *testing.B, kind string) {
 	const hosts, docs, step = 2000, 10, 32
 	ctx, now := context.Background(), time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)
-	s, err := Open(ctx, filepath.Join(b.TempDir(), "index.db"), &Options{Limits: index.Limits{HostsPerDomain: 1 << 30}})
+	s, err := Open(ctx, filepath.Join(b.TempDir(), "index.db"), &Options{Limits: index.Limits{HostsPerDomain: 1 << 30, NewPerHost: 1 << 30}})
 	if err != nil {
 		b.Fatal(err)
 	}

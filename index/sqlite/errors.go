@@ -25,6 +25,8 @@ func explain(err error) error {
 	switch e.Code() & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return join(index.ErrLocked, "wait until that process is done, or stop it", err)
+	case lib.SQLITE_IOERR:
+		return fmt.Errorf("the disk refused: look for a quota, a limit on the size of files (ulimit -f) or a failing disk; nothing was written (%w)", err)
 	case lib.SQLITE_NOTADB:
 		return join(index.ErrCorrupt, "the file is no SQLite database; give another file name", err)
 	case lib.SQLITE_CORRUPT:
@@ -33,6 +35,23 @@ func explain(err error) error {
 		return join(fs.ErrPermission, "this user must be able to write the file and its directory", err)
 	}
 	return err
+}
+
+// errEncode is a value that cannot be stored.
+var errEncode = errors.New("a value cannot be stored")
+
+// refused reports whether an error is about the data that was to be written and
+// not about the database.
+func refused(err error) bool {
+	e, ok := errors.AsType[*driver.Error](err)
+	if !ok {
+		return errors.Is(err, errEncode)
+	}
+	switch e.Code() & 0xff {
+	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG:
+		return true
+	}
+	return false
 }
 
 func join(condition error, advice string, cause error) error {

@@ -90,9 +90,8 @@ func (s *Store) Snapshot(ctx context.Context, fn func(*index.Entry) error) (inde
 	return head, nil
 }
 
-// Compact implements index.Store. It also forgets what else has lost its
-// meaning: counts of a day that is over, and outcomes older than before of
-// documents that are known no more.
+// Compact implements index.Store. It also forgets the counts of days that are
+// over.
 func (s *Store) Compact(ctx context.Context, before time.Time) (dropped int64, err error) {
 	at := micro(before)
 	err = s.writing(ctx, "compact", func(t *tx) error {
@@ -108,44 +107,57 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (dropped int64, e
 		if dropped, err = r.RowsAffected(); err != nil {
 			return err
 		}
-		_, err = t.sql.ExecContext(ctx, `DELETE FROM lead WHERE at <= ?`, at)
+		if _, err := t.sql.ExecContext(ctx, `DELETE FROM lead WHERE at <= ?`, at); err != nil {
+			return err
+		}
+		_, err = t.sql.ExecContext(ctx, `DELETE FROM added WHERE hour <= ?`, hour(before))
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	return dropped, s.forgetOutcomes(ctx, at)
+	err = s.forget(ctx, at, `SELECT DISTINCT o.url FROM outcome o
+			WHERE o.url > ?1 AND o.at < ?2 AND NOT EXISTS (SELECT 1 FROM doc WHERE doc.url = o.url)
+			ORDER BY o.url LIMIT ?3`,
+		`DELETE FROM outcome WHERE url IN (SELECT value FROM json_each(?1)) AND at < ?2
+			AND NOT EXISTS (SELECT 1 FROM doc WHERE doc.url = outcome.url)`)
+	if err != nil {
+		return dropped, err
+	}
+	// A host that was visited, pinged, or asked to be left alone since stays: its
+	// lease number is what fences late visits.
+	const idle = `max(first_seen, lease_until, robots_tried_at, pinged_at, not_before) < ?2
+			AND NOT EXISTS (SELECT 1 FROM doc WHERE doc.host = host.name)`
+	return dropped, s.forget(ctx, at, `SELECT name FROM host WHERE name > ?1 AND `+idle+` ORDER BY name LIMIT ?3`,
+		`DELETE FROM host WHERE name IN (SELECT value FROM json_each(?1)) AND `+idle)
 }
 
-// forgetOutcomes looks for outcomes without a document while others write, and
-// takes the writer's place only for short deletions.
-func (s *Store) forgetOutcomes(ctx context.Context, before int64) error {
+// forget looks for rows while others write, and takes the writer's place only
+// for short deletions. find gives keys after ?1 that are older than ?2, at most
+// ?3, in order; drop deletes the rows of those in ?1 that are still older than ?2.
+func (s *Store) forget(ctx context.Context, before int64, find, drop string) error {
 	const step = 1000
 	after := ""
 	for {
-		var urls []string
-		rows, err := s.read.QueryContext(ctx, `SELECT DISTINCT o.url FROM outcome o
-			WHERE o.url > ? AND o.at < ? AND NOT EXISTS (SELECT 1 FROM doc WHERE doc.url = o.url)
-			ORDER BY o.url LIMIT ?`, after, before, step)
+		var keys []string
+		rows, err := s.read.QueryContext(ctx, find, after, before, step)
 		if err == nil {
 			err = eachRow(rows, func(rows *sql.Rows) error {
-				var url string
-				err := rows.Scan(&url)
-				urls = append(urls, url)
+				var key string
+				err := rows.Scan(&key)
+				keys = append(keys, key)
 				return err
 			})
 		}
 		if err != nil {
-			return fmt.Errorf("compact outcomes: %w", explain(err))
+			return fmt.Errorf("compact: %w", explain(err))
 		}
-		if len(urls) == 0 {
+		if len(keys) == 0 {
 			return nil
 		}
-		after = urls[len(urls)-1]
-		err = s.writing(ctx, "compact outcomes", func(t *tx) error {
-			_, err := t.sql.ExecContext(ctx, `DELETE FROM outcome WHERE at < ?1
-				AND url IN (SELECT value FROM json_each(?2))
-				AND NOT EXISTS (SELECT 1 FROM doc WHERE doc.url = outcome.url)`, before, jsonList(urls))
+		after = keys[len(keys)-1]
+		err = s.writing(ctx, "compact", func(t *tx) error {
+			_, err := t.sql.ExecContext(ctx, drop, jsonList(keys), before)
 			return err
 		})
 		if err != nil {

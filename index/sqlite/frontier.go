@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/openbot-build/openbot-go/index"
-	"github.com/openbot-build/openbot-go/internal/weburl"
 )
 
 // AddSource implements index.Store.
@@ -28,6 +27,9 @@ func (s *Store) AddSource(ctx context.Context, now time.Time, docs ...index.NewD
 		if capped, err = t.add(now, docs, touched); err != nil {
 			return err
 		}
+		if err := t.spend(now); err != nil {
+			return err
+		}
 		if err := t.outcomes(index.Capped(capped, now)); err != nil {
 			return err
 		}
@@ -42,40 +44,25 @@ func (s *Store) AddSource(ctx context.Context, now time.Time, docs ...index.NewD
 	return capped, nil
 }
 
-func checkNew(d *index.NewDoc) error {
-	u, err := weburl.Parse(d.URL)
-	if err != nil {
-		return err
-	}
-	if u.String() != d.URL {
-		return fmt.Errorf("%q is not in normal form, which is %q", d.URL, u.String())
-	}
-	return checkClass(d.Class)
-}
-
-func checkClass(c index.Class) error {
-	if c < index.ClassUser || c > index.ClassNew {
-		return fmt.Errorf("there is no class %d", c)
-	}
-	return nil
-}
-
-// authority is the host part of an URL in normal form.
-func authority(url string) string {
-	rest := strings.TrimPrefix(url, "https://")
-	host, _, _ := strings.Cut(rest, "/")
-	return host
-}
-
-// adding is the state of one call of add: what is known, and what the limits
-// still allow.
+// adding is the state of one call of add: what is known, and the rows that are
+// still to be inserted.
 type adding struct {
 	*tx
-	now     time.Time
-	docs    map[string]bool      // known URLs
-	hosts   map[string]time.Time // known hosts and when they were last pinged
-	domains map[string]int       // new hosts of a domain within the last day
-	finders map[string]map[string]bool
+	now   time.Time
+	docs  map[string]index.Doc // known ones: URL, and as long as they are unread Kind and From
+	hosts map[string]time.Time // known hosts and when they were last pinged
+
+	newHosts [][]any
+	newDocs  map[newDoc][]string // URLs
+}
+
+// newDoc is what documents that are inserted by one statement have in common.
+type newDoc struct {
+	host          string
+	kind          index.Kind
+	class         index.Class
+	due           int64
+	from, foundBy string
 }
 
 // add writes documents that were heard of and gives those that the limits
@@ -86,22 +73,25 @@ func (t *tx) add(now time.Time, docs []index.NewDoc, touched map[string]bool) (c
 	}
 	a := &adding{
 		tx: t, now: now,
-		docs: make(map[string]bool), hosts: make(map[string]time.Time),
-		domains: make(map[string]int), finders: make(map[string]map[string]bool),
+		docs: make(map[string]index.Doc, len(docs)), hosts: make(map[string]time.Time),
 	}
 	if err := a.load(docs); err != nil {
 		return nil, err
 	}
 	for i := range docs {
+		if err := t.alive(); err != nil {
+			return nil, err
+		}
 		d := &docs[i]
 		host := authority(d.URL)
-		if a.docs[d.URL] {
-			if err := a.again(d, host, touched); err != nil {
+		if known, ok := a.docs[d.URL]; ok {
+			if err := a.again(d, &known, host, touched); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		allowed, err := a.allowed(d, host)
+		_, hostKnown := a.hosts[host]
+		allowed, err := t.allowed(d, host, hostKnown, now)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +104,25 @@ func (t *tx) add(now time.Time, docs []index.NewDoc, touched map[string]bool) (c
 		}
 		touched[host] = true
 	}
-	return capped, nil
+	return capped, a.flush()
+}
+
+// flush inserts the rows that wait.
+func (a *adding) flush() error {
+	q := &a.store.stmts
+	if len(a.newHosts) > 0 {
+		if _, err := a.exec(q.addHosts, jsonRows(a.newHosts)); err != nil {
+			return err
+		}
+	}
+	for n, urls := range a.newDocs {
+		_, err := a.exec(q.addDocs, n.host, string(n.kind), int64(n.class), n.due, n.from, n.foundBy, micro(a.now), jsonList(urls))
+		if err != nil {
+			return err
+		}
+	}
+	a.newHosts, a.newDocs = nil, nil
+	return nil
 }
 
 // load asks what is known of docs and their hosts.
@@ -127,9 +135,9 @@ func (a *adding) load(docs []index.NewDoc) error {
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
 	err := a.each(q.known, func(rows *sql.Rows) error {
-		var url string
-		err := rows.Scan(&url)
-		a.docs[url] = true
+		var d index.Doc
+		err := rows.Scan(&d.URL, word[index.Kind]{&d.Kind}, &d.From, moment{&d.ReadAt})
+		a.docs[d.URL] = d
 		return err
 	}, jsonList(urls))
 	if err != nil {
@@ -145,8 +153,25 @@ func (a *adding) load(docs []index.NewDoc) error {
 }
 
 // again makes a known document due if it was asked for; otherwise it keeps its
-// place.
-func (a *adding) again(d *index.NewDoc, host string, touched map[string]bool) error {
+// place. A better hint about its kind counts in any case.
+func (a *adding) again(d *index.NewDoc, known *index.Doc, host string, touched map[string]bool) error {
+	better := d.Outweighs(known)
+	if better || d.Now || d.Ping {
+		if err := a.flush(); err != nil { // it may be one of those
+			return err
+		}
+	}
+	if better {
+		known.Kind = d.Kind
+		from, by := any(nil), any(nil) // as they were
+		if authority(d.From) == host {
+			known.From, from, by = d.From, d.From, d.FoundBy
+		}
+		a.docs[d.URL] = *known
+		if _, err := a.exec(a.store.stmts.setKind, string(d.Kind), from, by, d.URL); err != nil {
+			return err
+		}
+	}
 	switch {
 	case d.Now:
 	case d.Ping:
@@ -170,69 +195,9 @@ func (a *adding) ping(host string) error {
 	return err
 }
 
-// allowed asks the limits about an unknown document (A1, A2, D39), and counts
-// it against them if it passes.
-func (a *adding) allowed(d *index.NewDoc, host string) (bool, error) {
-	if d.Class == index.ClassUser {
-		return true, nil
-	}
-	q, since := &a.store.stmts, micro(a.now.Add(-index.LimitWindow))
-	_, hostKnown := a.hosts[host]
-	domain := ""
-	if !hostKnown {
-		domain = index.RegistrableDomain(host)
-		if _, ok := a.domains[domain]; !ok {
-			var n int
-			if err := a.on(q.newInDomain).QueryRowContext(a.ctx, domain, since).Scan(&n); err != nil {
-				return false, err
-			}
-			a.domains[domain] = n
-		}
-		if a.domains[domain] >= a.store.limits.HostsPerDomain {
-			return false, nil
-		}
-	}
-	if d.Kind == index.CardDoc && d.FoundBy != "" && authority(d.From) != host {
-		led, ok := a.finders[d.FoundBy]
-		if !ok {
-			led = make(map[string]bool)
-			err := a.each(q.ledBy, func(rows *sql.Rows) error {
-				var url string
-				err := rows.Scan(&url)
-				led[url] = true
-				return err
-			}, d.FoundBy, since)
-			if err != nil {
-				return false, err
-			}
-			a.finders[d.FoundBy] = led
-		}
-		// One that was found today and given up since counts only once.
-		if !led[d.URL] {
-			if len(led) >= a.store.limits.CardsPerFinder {
-				return false, nil
-			}
-			led[d.URL] = true
-			if _, err := a.exec(q.pruneLeads, d.FoundBy, since); err != nil {
-				return false, err
-			}
-			if _, err := a.exec(q.addLead, d.FoundBy, micro(a.now), d.URL); err != nil {
-				return false, err
-			}
-		}
-	}
-	if !hostKnown {
-		a.domains[domain]++
-	}
-	return true, nil
-}
-
 func (a *adding) insert(d *index.NewDoc, host string) error {
-	q, now := &a.store.stmts, micro(a.now)
 	if _, ok := a.hosts[host]; !ok {
-		if _, err := a.exec(q.addHost, host, index.RegistrableDomain(host), d.FoundBy, now); err != nil {
-			return err
-		}
+		a.newHosts = append(a.newHosts, []any{host, index.RegistrableDomain(host), d.FoundBy, micro(a.now)})
 		a.hosts[host] = time.Time{}
 	}
 	due := a.now
@@ -240,13 +205,21 @@ func (a *adding) insert(d *index.NewDoc, host string) error {
 		// One visit in ten minutes, whichever address of the origin was named.
 		if last := a.hosts[host]; !last.IsZero() && a.now.Sub(last) < index.PingGap {
 			due = last.Add(index.PingGap)
-		} else if err := a.ping(host); err != nil {
+		} else if err := errors.Join(a.flush(), a.ping(host)); err != nil {
 			return err
 		}
 	}
-	a.docs[d.URL] = true
-	_, err := a.exec(q.addDoc, d.URL, host, string(d.Kind), int64(d.Class), micro(due), d.From, d.FoundBy, now)
-	return err
+	a.docs[d.URL] = index.Doc{URL: d.URL, Kind: d.Kind, From: d.From}
+	if a.added == nil {
+		a.added = make(map[string]bool)
+	}
+	a.added[d.URL] = true
+	if a.newDocs == nil {
+		a.newDocs = make(map[newDoc][]string)
+	}
+	n := newDoc{host, d.Kind, d.Class, micro(due), d.From, d.FoundBy}
+	a.newDocs[n] = append(a.newDocs[n], d.URL)
+	return nil
 }
 
 // NextDue implements index.Store.
@@ -275,17 +248,19 @@ func (s *Store) Lease(ctx context.Context, r index.LeaseRequest) ([]index.Lease,
 		r.Docs = index.LeaseDocs
 	}
 	var leases []index.Lease
+	var docs []map[string]knownDoc
 	err := s.writing(ctx, "lease", func(t *tx) (err error) {
 		ids, err := t.choose(micro(r.Now), r.Hosts)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		leases, err = t.claim(r, ids)
+		leases, docs, err = t.claim(r, ids)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.leased.remember(leases, docs, r.Now)
 	return leases, nil
 }
 
@@ -315,19 +290,20 @@ func (t *tx) choose(now int64, n int) ([]int64, error) {
 	return ids, nil
 }
 
-// claim makes the hosts r.Owner's and reads what is due on them.
-func (t *tx) claim(r index.LeaseRequest, ids []int64) ([]index.Lease, error) {
+// claim makes the hosts r.Owner's and reads what is due on them. It also gives
+// what is to be remembered of each lease.
+func (t *tx) claim(r index.LeaseRequest, ids []int64) (leases []index.Lease, handed []map[string]knownDoc, err error) {
 	until := fromMicro(micro(r.Now.Add(r.TTL)))
-	leases := make([]index.Lease, 0, len(ids))
+	leases = make([]index.Lease, 0, len(ids))
 	names := make([]string, 0, len(ids))
-	err := t.each(t.store.stmts.claim, func(rows *sql.Rows) error {
+	err = t.each(t.store.stmts.claim, func(rows *sql.Rows) error {
 		l := index.Lease{Owner: r.Owner, Until: until}
 		err := scanHost(rows, &l.Host, &l.No)
 		leases, names = append(leases, l), append(names, l.Host.Name)
 		return err
 	}, r.Owner, micro(until), jsonNumbers(ids))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.SortFunc(leases, func(a, b index.Lease) int {
 		if a.Host.Class != b.Host.Class {
@@ -335,23 +311,29 @@ func (t *tx) claim(r index.LeaseRequest, ids []int64) ([]index.Lease, error) {
 		}
 		return a.Host.NextAt.Compare(b.Host.NextAt)
 	})
-	due := make(map[string][]dueDoc, len(leases))
+	due := make(map[string][]*dueDoc, len(leases))
 	err = t.each(t.store.stmts.dueDocs, func(rows *sql.Rows) error {
-		var d dueDoc
-		err := scanDoc(rows, &d.Doc, &d.id, &d.asked)
+		d := new(dueDoc)
+		err := scanDoc(rows, &d.Doc, &d.id, &d.asked, &d.body)
 		due[d.Host] = append(due[d.Host], d)
 		return err
 	}, jsonList(names), micro(r.Now), r.Docs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var asked []int64
+	handed = make([]map[string]knownDoc, len(leases))
 	for i := range leases {
 		l := &leases[i]
 		docs := due[l.Host.Name]
 		slices.SortFunc(docs, byClassAndTime)
-		for _, d := range docs[:min(len(docs), r.Docs)] {
+		docs = docs[:min(len(docs), r.Docs)]
+		l.Docs, handed[i] = make([]index.Doc, 0, len(docs)), make(map[string]knownDoc, len(docs))
+		for _, d := range docs {
 			l.Docs = append(l.Docs, d.Doc)
+			k := knownDoc{id: d.id, kind: d.Kind, needs: lines(d.Needs), hash: d.Hash, body: d.body}
+			k.sum = t.store.leased.contents(&d.Doc, &k)
+			handed[i][d.URL] = k
 			if d.asked {
 				asked = append(asked, d.id)
 			}
@@ -360,7 +342,7 @@ func (t *tx) claim(r index.LeaseRequest, ids []int64) ([]index.Lease, error) {
 	if len(asked) > 0 {
 		_, err = t.exec(t.store.stmts.handedOut, jsonNumbers(asked))
 	}
-	return leases, err
+	return leases, handed, err
 }
 
 // dueDoc is a document that a lease may hand out.
@@ -368,9 +350,10 @@ type dueDoc struct {
 	index.Doc
 	id    int64
 	asked bool
+	body  bool // whether there is one
 }
 
-func byClassAndTime(a, b dueDoc) int {
+func byClassAndTime(a, b *dueDoc) int {
 	if a.Class != b.Class {
 		return int(a.Class - b.Class)
 	}

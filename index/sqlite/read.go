@@ -31,7 +31,7 @@ func (s *Store) Get(ctx context.Context, id string) (*index.Entry, error) {
 // ByCard implements index.Store.
 func (s *Store) ByCard(ctx context.Context, cardURL string) (*index.Entry, error) {
 	e := new(index.Entry)
-	if err := scanEntry(s.stmts.entryByCard.QueryRowContext(ctx, cardURL), e, &e.Document); err != nil {
+	if err := scanEntry(s.stmts.entryByID.QueryRowContext(ctx, index.ID(cardURL)), e, &e.Document); err != nil {
 		return nil, fmt.Errorf("read entry of %s: %w", cardURL, missing(err))
 	}
 	return e, nil
@@ -40,7 +40,7 @@ func (s *Store) ByCard(ctx context.Context, cardURL string) (*index.Entry, error
 // Doc implements index.Store.
 func (s *Store) Doc(ctx context.Context, url string) (*index.Doc, error) {
 	d := new(index.Doc)
-	if err := scanDoc(s.stmts.doc.QueryRowContext(ctx, url), d); err != nil {
+	if err := scanDoc(s.stmts.doc.QueryRowContext(ctx, url), d, &d.Body); err != nil {
 		return nil, fmt.Errorf("read document %s: %w", url, missing(err))
 	}
 	return d, nil
@@ -53,6 +53,14 @@ func (s *Store) Host(ctx context.Context, name string) (*index.Host, error) {
 		return nil, fmt.Errorf("read host %s: %w", name, missing(err))
 	}
 	return h, nil
+}
+
+// Needed implements index.Store.
+func (s *Store) Needed(ctx context.Context, url string) (needed bool, err error) {
+	if err := s.stmts.isNeeded.QueryRowContext(ctx, url).Scan(&needed); err != nil {
+		return false, fmt.Errorf("read who needs %s: %w", url, explain(err))
+	}
+	return needed, nil
 }
 
 // Outcomes implements index.Store. No more than index.KeepOutcomes are kept.
@@ -119,7 +127,7 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (*index.Stats, error) 
 		var leads int64
 		err = t.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM host), (SELECT count(*) FROM doc),
 			(SELECT count(*) FROM doc WHERE next_at IS NOT NULL AND next_at <= ?),
-			(SELECT count(*) FROM doc WHERE kind = 'card' AND NOT EXISTS (SELECT 1 FROM entry WHERE card_url = doc.url))`,
+			(SELECT count(*) FROM doc WHERE kind = 'card') - (SELECT count(*) FROM entry CROSS JOIN doc ON doc.url = card_url AND kind = 'card')`,
 			micro(now)).Scan(&st.Hosts, &st.Documents, &st.Due, &leads)
 		if leads > 0 {
 			st.Entries[index.Lead] = leads

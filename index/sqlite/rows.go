@@ -17,13 +17,36 @@ import (
 const (
 	docColumns = `url, host, kind, class, next_at, from_url, found_by, first_seen, interval, checked_at, read_at,
 		full_get_at, status, final_url, chain, etag, last_modified, content_type, cache_control, link, x_robots,
-		hash, noindex, fault, fault_text, fault_since, fails, needs, targets, body`
+		hash, noindex, fault, fault_text, fault_since, fails, needs, targets` // and body, when asked for
 	hostColumns = `name, domain, found_by, first_seen, class, next_at, not_before, gap, fails, ip_key,
 		robots_state, robots_read_at, robots_tried_at, robots_unreachable, robots_problem,
 		robots_etag, robots_modified, robots_final_url, robots_rules`
 	entryColumns = `id, card_url, seq, updated_at, state, reason, stale_since, first_seen, checked_at, final_url, chain,
 		hash, name, version, identifier, display_name, description, tags, proof_kind, proof_url, proof_chain, proof_at`
 )
+
+// number and word scan what database/sql would need reflection for.
+type number struct{ n *int }
+
+func (n number) Scan(v any) error {
+	i, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("a number column holds %T", v)
+	}
+	*n.n = int(i)
+	return nil
+}
+
+type word[T ~string] struct{ w *T }
+
+func (w word[T]) Scan(v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("a text column holds %T", v)
+	}
+	*w.w = T(s)
+	return nil
+}
 
 // scanner is a *sql.Row or *sql.Rows.
 type scanner interface{ Scan(dest ...any) error }
@@ -135,7 +158,9 @@ func (l list) Scan(v any) error {
 
 func scanDoc(row scanner, d *index.Doc, more ...any) error {
 	return row.Scan(append([]any{
-		&d.URL, &d.Host, &d.Kind, &d.Class,
+		&d.URL, &d.Host,
+		word[index.Kind]{&d.Kind},
+		number{(*int)(&d.Class)},
 		moment{&d.NextAt},
 		&d.From, &d.FoundBy,
 		moment{&d.FirstSeen},
@@ -143,33 +168,60 @@ func scanDoc(row scanner, d *index.Doc, more ...any) error {
 		moment{&d.CheckedAt},
 		moment{&d.ReadAt},
 		moment{&d.FullGetAt},
-		&d.Status, &d.FinalURL,
+		number{&d.Status},
+		&d.FinalURL,
 		list{&d.Chain},
 		&d.ETag, &d.LastModified, &d.ContentType, &d.CacheControl,
 		list{&d.Link},
 		list{&d.XRobots},
-		&d.Hash, &d.NoIndex, &d.Fault, &d.FaultText,
+		&d.Hash, &d.NoIndex,
+		word[index.Reason]{&d.Fault},
+		&d.FaultText,
 		moment{&d.FaultSince},
-		&d.Fails,
+		number{&d.Fails},
 		list{&d.Needs},
 		list{&d.Targets},
-		&d.Body,
 	}, more...)...)
 }
 
-// docValues leaves room for one more, the id.
+// docValues are those of docColumns.
 func docValues(d *index.Doc, needs string) []any {
-	var body any
-	if len(d.Body) > 0 {
-		body = d.Body
-	}
-	return append(make([]any, 0, 31),
+	return append(make([]any, 0, 36), // and what callers append
 		d.URL, d.Host, string(d.Kind), int64(d.Class), orNull(d.NextAt), d.From, d.FoundBy, micro(d.FirstSeen),
 		d.Interval.Microseconds(), micro(d.CheckedAt), micro(d.ReadAt), micro(d.FullGetAt),
 		int64(d.Status), d.FinalURL, lines(d.Chain), d.ETag, d.LastModified, d.ContentType, d.CacheControl,
 		lines(d.Link), lines(d.XRobots), d.Hash, bit(d.NoIndex), string(d.Fault), d.FaultText, micro(d.FaultSince),
-		int64(d.Fails), needs, lines(d.Targets), body,
+		int64(d.Fails), needs, lines(d.Targets),
 	)
+}
+
+func bodyValue(d *index.Doc) any {
+	if len(d.Body) == 0 {
+		return nil
+	}
+	return d.Body
+}
+
+// updateValues are those of putSameKind, or with kind of putDoc.
+func updateValues(d *index.Doc, k knownDoc, kind, keepBody bool) []any {
+	values := docValues(d, k.needs)[5:]
+	if kind {
+		values = slices.Insert(values, 0, any(string(d.Kind)))
+	}
+	values = append(values, bit(keepBody), bodyValue(d))
+	return append(values, nextValues(d, k.id)...)
+}
+
+// timeValues are those of putTimes.
+func timeValues(d *index.Doc, id int64) []any {
+	values := append(make([]any, 0, 11), d.Interval.Microseconds(), micro(d.CheckedAt), micro(d.ReadAt), micro(d.FullGetAt), int64(d.Status), int64(d.Fails))
+	return append(values, nextValues(d, id)...)
+}
+
+// nextValues are those of nextVisit, and the id.
+func nextValues(d *index.Doc, id int64) []any {
+	class, next := int64(d.Class), orNull(d.NextAt)
+	return []any{class, class, next, next, id}
 }
 
 func bit(b bool) int64 {
@@ -187,12 +239,13 @@ func scanHost(row scanner, h *index.Host, more ...any) error {
 	err := row.Scan(append([]any{
 		&h.Name, &h.Domain, &h.FoundBy,
 		moment{&h.FirstSeen},
-		&h.Class,
+		number{(*int)(&h.Class)},
 		moment{&h.NextAt},
 		moment{&h.NotBefore},
 		span{&h.Gap},
-		&h.Fails, &h.IPKey,
-		&f.State,
+		number{&h.Fails},
+		&h.IPKey,
+		word[robots.State]{&f.State},
 		moment{&f.ReadAt},
 		moment{&f.TriedAt},
 		&f.Unreachable, &f.Problem,
@@ -213,7 +266,7 @@ func robotsValues(f *robots.File) ([]any, error) {
 	if f.Rules != nil {
 		text, err := f.Rules.MarshalText()
 		if err != nil {
-			return nil, fmt.Errorf("write robots rules: %w", err)
+			return nil, fmt.Errorf("write robots rules: %w: %w", errEncode, err)
 		}
 		rules = string(text)
 	}
@@ -264,16 +317,33 @@ func entryValues(e *index.Entry) []any {
 	}
 }
 
+// touchValues are those of touchEntry.
+func touchValues(e *index.Entry) []any {
+	all := entryValues(e) // in the order of entryColumns
+	values := append(make([]any, 0, 16), all[6:11]...)
+	values = append(values, all[12:22]...)
+	return append(values, e.ID)
+}
+
 // marks gives n question marks for VALUES.
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
-// assign gives "a = ?1, b = ?2, ..." for columns, without those left out; the
-// numbers are the places in columns.
-func assign(columns string, leaveOut ...string) string {
+// set gives "a = ?, b = ?, ..." for columns, without those left out. Numbered
+// parameters would be longer to bind: the driver asks for each one's name.
+func set(columns string, leaveOut ...string) string {
+	return assign(columns, func(string) string { return "?" }, leaveOut)
+}
+
+// excluded is set for an upsert: each column gets what could not be inserted.
+func excluded(columns string, leaveOut ...string) string {
+	return assign(columns, func(c string) string { return "excluded." + c }, leaveOut)
+}
+
+func assign(columns string, value func(column string) string, leaveOut []string) string {
 	var parts []string
-	for i, c := range strings.Split(columns, ",") {
+	for c := range strings.SplitSeq(columns, ",") {
 		if c = strings.TrimSpace(c); !slices.Contains(leaveOut, c) {
-			parts = append(parts, fmt.Sprintf("%s = ?%d", c, i+1))
+			parts = append(parts, c+" = "+value(c))
 		}
 	}
 	return strings.Join(parts, ", ")

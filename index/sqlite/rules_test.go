@@ -38,12 +38,14 @@ func TestRule_CrawlerP6_SharesByClass(t *testing.T) {
 
 func TestRule_CrawlerA1_NewHostsOfADomain(t *testing.T) {
 	t.Parallel()
-	indextest.Limits(t, open)
+	t.Run("limits", func(t *testing.T) { indextest.Limits(t, open) })
+	t.Run("idle", func(t *testing.T) { indextest.Idle(t, open) })
 }
 
 func TestRule_CrawlerA2_CardsOnOtherHosts(t *testing.T) {
 	t.Parallel()
-	indextest.Limits(t, open)
+	t.Run("limits", func(t *testing.T) { indextest.Limits(t, open) })
+	t.Run("foreign", func(t *testing.T) { indextest.Foreign(t, open) })
 }
 
 func TestRule_CrawlerA3_WhatWasCutIsAnOutcome(t *testing.T) {
@@ -53,7 +55,8 @@ func TestRule_CrawlerA3_WhatWasCutIsAnOutcome(t *testing.T) {
 
 func TestRule_D39_CardsWaitForLaterDays(t *testing.T) {
 	t.Parallel()
-	indextest.Limits(t, open)
+	t.Run("limits", func(t *testing.T) { indextest.Limits(t, open) })
+	t.Run("foreign", func(t *testing.T) { indextest.Foreign(t, open) })
 }
 
 func TestRule_IX6_EntryFields(t *testing.T) {
@@ -118,7 +121,8 @@ func TestRule_OB135_PingOnceInTenMinutes(t *testing.T) {
 
 func TestRule_OB130_StatesAreStored(t *testing.T) {
 	t.Parallel()
-	indextest.States(t, open)
+	t.Run("states", func(t *testing.T) { indextest.States(t, open) })
+	t.Run("leads", func(t *testing.T) { indextest.Leads(t, open) })
 }
 
 func TestRule_OB138_EntryOutcomeAndNextVisitTogether(t *testing.T) {

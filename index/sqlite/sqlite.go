@@ -20,6 +20,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -68,6 +69,8 @@ type Store struct {
 	turnsMu sync.Mutex
 	turns   index.Turns
 
+	leased leased
+
 	watch watchers
 }
 
@@ -95,7 +98,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{path: path, limits: o.Limits.OrDefault(), log: o.Log}
+	s := &Store{path: path, limits: o.Limits.OrDefault(), log: o.Log, leased: leased{seed: maphash.MakeSeed()}}
 	if err := s.open(ctx, &o); err != nil {
 		_ = s.shut()
 		return nil, fmt.Errorf("open index %s: %w", path, err)

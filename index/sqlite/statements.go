@@ -10,13 +10,13 @@ import (
 // statements are prepared once. The first group runs on the writing
 // connection, the second on the reading ones.
 type statements struct {
-	known, knownHosts, newInDomain, ledBy, addHost, addDoc, addLead, pruneLeads,
-	want, pinged, settle,
+	known, knownHosts, newInDomain, ledBy, addedTo, addHosts, addDocs, addLeads, pruneLeads, addAdded, pruneAdded,
+	setKind, want, pinged, settle,
 	waiting, claim, dueDocs, handedOut,
-	fence, setRobots, addWhole, putDoc, putSameKind, clearNeeds, addNeed, drop, wake,
+	fence, setRobots, addWhole, putDoc, putSameKind, putTimes, clearNeeds, addNeed, drop, needed, wake,
 	oldDocs, oldEntries, putEntry, touchEntry, addOutcome, trimOutcomes, advance *sql.Stmt
 
-	entryByID, entryByCard, doc, host, outcomes, head, changes, snapshot, nextDue *sql.Stmt
+	entryByID, doc, host, isNeeded, outcomes, head, changes, snapshot, nextDue *sql.Stmt
 }
 
 // prepared is a statement before it is prepared.
@@ -50,14 +50,21 @@ func (q *statements) prepare(ctx context.Context, writing, reading *sql.DB) erro
 func (q *statements) list() []prepared {
 	return []prepared{
 		// Adding documents.
-		{&q.known, write, `SELECT d.url FROM json_each(?) j CROSS JOIN doc d ON d.url = j.value`},
+		{&q.known, write, `SELECT d.url, d.kind, d.from_url, d.read_at FROM json_each(?) j CROSS JOIN doc d ON d.url = j.value`},
 		{&q.knownHosts, write, `SELECT h.name, h.pinged_at FROM json_each(?) j CROSS JOIN host h ON h.name = j.value`},
 		{&q.newInDomain, write, `SELECT count(*) FROM host WHERE domain = ? AND first_seen > ?`},
 		{&q.ledBy, write, `SELECT url FROM lead WHERE found_by = ? AND at > ?`},
-		{&q.addHost, write, `INSERT INTO host (name, domain, found_by, first_seen) VALUES (?, ?, ?, ?)`},
-		{&q.addDoc, write, `INSERT INTO doc (url, host, kind, class, next_at, from_url, found_by, first_seen, wanted_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)`},
-		{&q.addLead, write, `INSERT INTO lead (found_by, at, url) VALUES (?, ?, ?)`},
+		{&q.addedTo, write, `SELECT coalesce(sum(docs), 0) FROM added WHERE name = ? AND hour > ?`},
+		{&q.addHosts, write, `INSERT INTO host (name, domain, found_by, first_seen)
+			SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)`},
+		{&q.addDocs, write, `INSERT INTO doc (host, kind, class, next_at, from_url, found_by, first_seen, url)
+			SELECT ?, ?, ?, ?, ?, ?, ?, value FROM json_each(?)`},
+		{&q.addLeads, write, `INSERT INTO lead (found_by, at, url)
+			SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`},
+		{&q.addAdded, write, `INSERT INTO added (name, hour, docs) VALUES (?, ?, ?)
+			ON CONFLICT (name, hour) DO UPDATE SET docs = docs + excluded.docs`},
+		{&q.pruneAdded, write, `DELETE FROM added WHERE name = ? AND hour <= ?`},
+		{&q.setKind, write, `UPDATE doc SET kind = ?, from_url = coalesce(?, from_url), found_by = coalesce(?, found_by) WHERE url = ?`},
 		{&q.pruneLeads, write, `DELETE FROM lead WHERE found_by = ? AND at <= ?`},
 		{&q.want, write, `UPDATE doc SET next_at = coalesce(min(next_at, ?1), ?1), wanted_at = ?1, class = min(class, ?2)
 			WHERE url = ?3`},
@@ -80,7 +87,7 @@ func (q *statements) list() []prepared {
 		{&q.waiting, write, `SELECT id FROM host WHERE class = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`},
 		{&q.claim, write, `UPDATE host SET owner = ?1, lease_no = lease_no + 1, lease_until = ?2
 			WHERE id IN (SELECT value FROM json_each(?3)) RETURNING ` + hostColumns + `, lease_no`},
-		{&q.dueDocs, write, `SELECT ` + qualified("doc", docColumns) + `, doc.id, doc.wanted_at IS NOT NULL
+		{&q.dueDocs, write, `SELECT ` + qualified("doc", docColumns) + `, doc.id, doc.wanted_at IS NOT NULL, typeof(doc.body) <> 'null'
 			FROM json_each(?1) j CROSS JOIN (VALUES (0), (1), (2), (3)) c CROSS JOIN doc
 			WHERE doc.id IN (SELECT x.id FROM doc x WHERE x.host = j.value AND x.class = c.column1 AND x.next_at <= ?2
 				ORDER BY x.next_at LIMIT ?3)`},
@@ -91,25 +98,29 @@ func (q *statements) list() []prepared {
 			WHERE name = ? AND owner = ? AND lease_no = ?`},
 		{&q.setRobots, write, `UPDATE host SET robots_state = ?, robots_read_at = ?, robots_tried_at = ?, robots_unreachable = ?,
 			robots_problem = ?, robots_etag = ?, robots_modified = ?, robots_final_url = ?, robots_rules = ? WHERE name = ?`},
-		{&q.addWhole, write, `INSERT INTO doc (` + docColumns + `) VALUES (` + marks(30) + `)`},
+		{&q.addWhole, write, `INSERT INTO doc (` + docColumns + `, body) VALUES (` + marks(30) + `)`},
 		// A document that was asked for while it was being visited stays due. An
 		// update that leaves kind alone leaves its index alone.
-		{&q.putDoc, write, updateDoc("url", "host")},
-		{&q.putSameKind, write, updateDoc("url", "host", "kind")},
+		{&q.putDoc, write, `UPDATE doc SET kind = ?, ` + putContents},
+		{&q.putSameKind, write, `UPDATE doc SET ` + putContents},
+		// A document whose contents are what they were.
+		{&q.putTimes, write, `UPDATE doc SET interval = ?, checked_at = ?, read_at = ?, full_get_at = ?, status = ?, fails = ?, ` + nextVisit + ` WHERE id = ?`},
 		{&q.clearNeeds, write, `DELETE FROM need WHERE doc = ?`},
 		{&q.addNeed, write, `INSERT INTO need (url, doc) VALUES (?, ?) ON CONFLICT DO NOTHING`},
 		{&q.drop, write, `DELETE FROM doc WHERE url = ? AND host = ?`},
+		{&q.needed, write, `SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM need WHERE need.url = value)`},
 		{&q.wake, write, `UPDATE doc SET next_at = coalesce(min(next_at, ?1), ?1), wanted_at = ?1
 			WHERE id IN (SELECT n.doc FROM json_each(?2) j CROSS JOIN need n ON n.url = j.value)
 			AND url NOT IN (SELECT value FROM json_each(?3)) RETURNING host`},
-		{&q.oldDocs, write, `SELECT d.url, d.id, d.kind, d.needs FROM json_each(?) j CROSS JOIN doc d ON d.url = j.value`},
+		{&q.oldDocs, write, `SELECT d.url, d.id, d.kind, d.needs, d.hash, typeof(d.body) <> 'null' FROM json_each(?) j CROSS JOIN doc d ON d.url = j.value`},
 		{&q.oldEntries, write, `SELECT ` + qualified("e", entryColumns) + ` FROM json_each(?) j CROSS JOIN entry e ON e.id = j.value`},
 		{&q.putEntry, write, `INSERT INTO entry (` + entryColumns + `, document) VALUES (` + marks(23) + `)
-			ON CONFLICT (id) DO UPDATE SET ` + assign(entryColumns+", document", "id", "card_url")},
+			ON CONFLICT (id) DO UPDATE SET ` + excluded(entryColumns+", document", "id", "card_url")},
 		// Without news the columns of the feed and of the indexes stay as they are.
-		{&q.touchEntry, write, `UPDATE entry SET ` + assign(entryColumns, "id", "card_url", "seq", "updated_at", "state", "reason", "hash") + ` WHERE id = ?1`},
+		{&q.touchEntry, write, `UPDATE entry SET stale_since = ?, first_seen = ?, checked_at = ?, final_url = ?, chain = ?, name = ?, version = ?,
+			identifier = ?, display_name = ?, description = ?, tags = ?, proof_kind = ?, proof_url = ?, proof_chain = ?, proof_at = ? WHERE id = ?`},
 		{&q.addOutcome, write, `INSERT INTO outcome (url, n, at, code, next_at, sentence, steps)
-			SELECT ?1, coalesce(max(n), 0) + 1, ?2, ?3, ?4, ?5, ?6 FROM outcome WHERE url = ?1`},
+			SELECT ?, coalesce(max(n), 0) + 1, ?, ?, ?, ?, ? FROM outcome WHERE url = ?`},
 		{&q.trimOutcomes, write, `DELETE FROM outcome WHERE (url, n) IN (
 			SELECT o.url, o.n FROM json_each(?1) j CROSS JOIN outcome o ON o.url = j.value
 			WHERE o.n <= (SELECT max(n) FROM outcome WHERE url = j.value) - ?2)`},
@@ -117,9 +128,9 @@ func (q *statements) list() []prepared {
 
 		// Reads.
 		{&q.entryByID, read, `SELECT ` + entryColumns + `, document FROM entry WHERE id = ?`},
-		{&q.entryByCard, read, `SELECT ` + entryColumns + `, document FROM entry WHERE card_url = ?`},
-		{&q.doc, read, `SELECT ` + docColumns + ` FROM doc WHERE url = ?`},
+		{&q.doc, read, `SELECT ` + docColumns + `, body FROM doc WHERE url = ?`},
 		{&q.host, read, `SELECT ` + hostColumns + ` FROM host WHERE name = ?`},
+		{&q.isNeeded, read, `SELECT EXISTS (SELECT 1 FROM need WHERE url = ?)`},
 		{&q.outcomes, read, `SELECT url, at, code, next_at, sentence, steps FROM outcome WHERE url = ? ORDER BY n DESC LIMIT ?`},
 		{&q.head, read, headText},
 		{&q.changes, read, `SELECT ` + entryColumns + `, document FROM entry WHERE seq > ? ORDER BY seq LIMIT ?`},
@@ -128,6 +139,12 @@ func (q *statements) list() []prepared {
 			firstReady(2) + ` UNION ALL ` + firstReady(3) + `)`},
 	}
 }
+
+// putContents overwrites a document but for url, host and kind. Its values are
+// those of docColumns after next_at, whether the body stays, the body, then
+// those of nextVisit and the id.
+var putContents = set(docColumns, "url", "host", "kind", "class", "next_at") +
+	`, body = CASE WHEN ? THEN body ELSE ? END, ` + nextVisit + ` WHERE id = ?`
 
 const headText = `SELECT epoch, seq, updated_at, dropped FROM feed WHERE id = 1`
 
@@ -142,14 +159,10 @@ func firstReady(class int) string {
 	return fmt.Sprintf(`SELECT min(ready_at) AS at FROM host WHERE class = %d AND ready_at IS NOT NULL`, class)
 }
 
-// updateDoc overwrites the document whose id is the last argument with the
-// values of docColumns, without some columns.
-func updateDoc(leaveOut ...string) string {
-	return `UPDATE doc SET ` + assign(docColumns, append(leaveOut, "class", "next_at")...) + `,
-		class = CASE WHEN wanted_at IS NULL THEN ?4 ELSE min(class, ?4) END,
-		next_at = CASE WHEN wanted_at IS NULL THEN ?5 ELSE coalesce(min(wanted_at, ?5), wanted_at) END
-		WHERE id = ?31`
-}
+// nextVisit sets class and next_at of a document that was visited. Its values
+// are class, class, time, time.
+const nextVisit = `class = CASE WHEN wanted_at IS NULL THEN ? ELSE min(class, ?) END,
+	next_at = CASE WHEN wanted_at IS NULL THEN ? ELSE coalesce(min(wanted_at, ?), wanted_at) END`
 
 // qualified puts a table's short name before each column.
 func qualified(table, columns string) string {

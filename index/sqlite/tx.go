@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/openbot-build/openbot-go/index"
@@ -10,11 +11,16 @@ import (
 
 // tx is one writing transaction.
 type tx struct {
-	ctx   context.Context // of the call that the transaction lives in
+	// Of the call that the transaction lives in, without its end: with an end,
+	// the driver starts a goroutine for each statement. alive tells the end.
+	ctx   context.Context
+	alive func() error
 	sql   *sql.Tx
 	store *Store
 	stmts map[*sql.Stmt]*sql.Stmt
 	told  []string // URLs that got an outcome
+	left  *allowance
+	added map[string]bool // URLs of documents that add has added
 }
 
 // writing runs fn in one transaction, which is committed when fn gives no
@@ -26,7 +32,10 @@ func (s *Store) writing(ctx context.Context, what string, fn func(*tx) error) er
 	}
 	// After a full disk SQLite has rolled back by itself; a second time is no harm.
 	defer func() { _ = t.Rollback() }()
-	if err := fn(&tx{ctx: ctx, sql: t, store: s, stmts: make(map[*sql.Stmt]*sql.Stmt)}); err != nil {
+	if err := fn(&tx{ctx: context.WithoutCancel(ctx), alive: ctx.Err, sql: t, store: s, stmts: make(map[*sql.Stmt]*sql.Stmt)}); err != nil {
+		if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+			err = ctx.Err() // database/sql has rolled back meanwhile
+		}
 		return fmt.Errorf("%s: %w", what, explain(err))
 	}
 	if err := t.Commit(); err != nil {
@@ -91,9 +100,9 @@ func (t *tx) outcomes(list []index.Outcome) error {
 		o := &list[i]
 		steps, err := encodeSteps(o.Steps)
 		if err != nil {
-			return fmt.Errorf("write steps of %s: %w", o.URL, err)
+			return fmt.Errorf("write steps of %s: %w: %w", o.URL, errEncode, err)
 		}
-		_, err = t.exec(t.store.stmts.addOutcome, o.URL, micro(o.At), string(o.Code), micro(o.NextAt), o.Sentence, steps)
+		_, err = t.exec(t.store.stmts.addOutcome, o.URL, micro(o.At), string(o.Code), micro(o.NextAt), o.Sentence, steps, o.URL)
 		if err != nil {
 			return err
 		}

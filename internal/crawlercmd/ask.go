@@ -4,47 +4,102 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/openbot-build/openbot-go/crawl"
 	"github.com/openbot-build/openbot-go/index"
+	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 type addCommand struct {
-	DB  string   `name:"db" required:"" placeholder:"FILE" help:"Database; it is made if there is none."`
-	URL []string `arg:"" name:"url" help:"Domain, or https address of an app page, catalog or card."`
+	DB    string   `name:"db" required:"" placeholder:"FILE" help:"Database; it is made if there is none."`
+	Ports []int    `placeholder:"PORT" help:"Ports besides 443 that the crawler of this database may visit."`
+	URL   []string `arg:"" name:"url" help:"Domain, or https address of an app page, catalog or card."`
 }
 
 // Help is the manual's page on add.
 func (*addCommand) Help() string {
-	return `The addresses are visited next by the crawler that uses the same database, now or when it is started. Then crawler why tells what came of them.`
+	return `The addresses are visited next by the crawler that uses the same database, now or when it is started. Then crawler why tells what came of them. If one of them can never be visited, none is added.
+
+  crawler add --db index.db apps.example.com
+  crawler add --db index.db https://apps.example.com/calendar https://apps.example.com/notes/card.json`
 }
 
 func (a *addCommand) run(ctx context.Context, env *Env) error {
-	docs := make([]index.NewDoc, len(a.URL))
-	for i, input := range a.URL {
-		d, err := crawl.AddSource(input)
-		if err != nil {
-			return badCallf("%v", err)
-		}
-		docs[i] = d
+	if err := checkPorts(a.Ports); err != nil {
+		return err
 	}
+	docs := make([]index.NewDoc, len(a.URL))
+	var faults []string
+	for i, input := range a.URL {
+		var err error
+		if docs[i], err = source(input, a.Ports); err != nil {
+			faults = append(faults, err.Error())
+		}
+	}
+	if faults != nil {
+		return badCallf("%s", strings.Join(faults, "\n"))
+	}
+	_, missing := os.Stat(a.DB)
 	store, err := openStore(ctx, a.DB, true, nil)
 	if err != nil {
 		return err
 	}
-	_, err = store.AddSource(ctx, time.Now(), docs...)
+	capped, err := store.AddSource(ctx, time.Now(), docs...)
 	if err = errors.Join(err, store.Close()); err != nil {
 		return err
 	}
-	for _, d := range docs {
-		fmt.Fprintf(env.Stdout, "added %s\n", d.URL)
+	if errors.Is(missing, fs.ErrNotExist) {
+		fmt.Fprintf(env.Stdout, "made %s, a new index\n", a.DB)
 	}
+	turnedAway := make(map[string]bool)
+	for _, d := range capped {
+		turnedAway[d.URL] = true
+	}
+	for _, d := range docs {
+		if !turnedAway[d.URL] {
+			fmt.Fprintf(env.Stdout, "added %s\n", d.URL)
+		}
+	}
+	if len(capped) > 0 {
+		return fmt.Errorf("%s was not added: too many new addresses today; add it again tomorrow", capped[0].URL)
+	}
+	fmt.Fprintf(env.Stdout, "crawler why --db %s %s tells what came of it\n", shellWord(a.DB), shellWord(strings.TrimSpace(a.URL[0])))
 	return nil
+}
+
+// source reads an address that a person gives, and refuses one that no crawl
+// could visit, whatever the network says.
+func source(input string, ports []int) (index.NewDoc, error) {
+	d, err := crawl.AddSource(input)
+	if err != nil {
+		return d, badCallf("%v", err)
+	}
+	network, err := publicnet.New(&publicnet.Options{UserAgent: "unused", Ports: ports})
+	if err != nil {
+		return d, err
+	}
+	if err := network.CheckURL(d.URL); err != nil {
+		return d, badCallf("%s can never be visited: %v", strings.TrimSpace(input), err)
+	}
+	return d, nil
+}
+
+// sourceAnyPort is source for who does not know the ports of the crawler.
+func sourceAnyPort(input string) error {
+	var ports []int
+	if d, err := crawl.AddSource(input); err == nil {
+		if u, err := weburl.Parse(d.URL); err == nil {
+			ports = []int{u.Port()}
+		}
+	}
+	_, err := source(input, ports)
+	return err
 }
 
 type whyCommand struct {
@@ -54,12 +109,17 @@ type whyCommand struct {
 
 // Help is the manual's page on why.
 func (*whyCommand) Help() string {
-	return `It prints one sentence, then the trace of the last visit: what robots.txt says, each fetch, the evidence tried, the outcome, and when the next visit is due.`
+	return `It says what is so and what can be done about it, then shows the last visit: what robots.txt says, each fetch, the evidence tried, the outcome, and when the next visit is due. Times are local.
+
+Exit status: 0 the card, or an app of that page or catalog, is in the index, be it marked as stale; 1 it is not, or the work failed; 2 the command line is wrong.
+
+  crawler why --db index.db apps.example.com
+  crawler why --db index.db https://apps.example.com/notes/card.json`
 }
 
 func (y *whyCommand) run(ctx context.Context, env *Env) error {
-	if _, err := crawl.AddSource(y.URL); err != nil {
-		return badCallf("%v", err)
+	if err := sourceAnyPort(y.URL); err != nil {
+		return err
 	}
 	store, err := openStore(ctx, y.DB, false, nil)
 	if err != nil {
@@ -71,6 +131,12 @@ func (y *whyCommand) run(ctx context.Context, env *Env) error {
 	}
 	if _, err := x.WriteTo(env.Stdout); err != nil {
 		return fmt.Errorf("print: %w", err)
+	}
+	if blocked := x.Entry != nil && x.Entry.State == index.Blocked; x.Doc == nil && !x.Indexed() && !blocked {
+		fmt.Fprintf(env.Stdout, "\nTo have it visited: crawler add --db %s %s\n", shellWord(y.DB), shellWord(strings.TrimSpace(y.URL)))
+	}
+	if !x.Indexed() {
+		return errNotListed
 	}
 	return nil
 }
@@ -90,66 +156,35 @@ func (o *operator) check() error {
 	return err
 }
 
-type checkCommand struct {
-	URL string `arg:"" name:"url" help:"Domain, or https address of an app page, catalog or card."`
-	operator
-	Timeout time.Duration `default:"3m" placeholder:"TIME" help:"How long to look, at most; 3m unless set."`
+// checkGiven is check where both may be left out.
+func (o *operator) checkGiven() error {
+	given := *o
+	if given.About == "" {
+		given.About = "https://example.com/"
+	}
+	if given.Contact == "" {
+		given.Contact = "crawler@example.com"
+	}
+	return given.check()
 }
 
-// Help is the manual's page on check.
-func (*checkCommand) Help() string {
-	return `It visits the address and what its judgement rests on, under robots.txt and with the usual gaps, and prints what crawler why would print afterwards. Nothing is stored. Exit status 1 means that no app there would be listed.`
+// examples are what a manual's placeholders are made of (RFC 2606).
+func isExample(host string) bool {
+	for _, name := range []string{"example.com", "example.net", "example.org", "example"} {
+		if host == name || strings.HasSuffix(host, "."+name) {
+			return true
+		}
+	}
+	return false
 }
 
-func (c *checkCommand) run(ctx context.Context, env *Env) error {
-	if _, err := crawl.AddSource(c.URL); err != nil {
-		return badCallf("%v", err)
+// examples gives the flags that still hold a manual's placeholder.
+func (o *operator) examples() (flags []string) {
+	if u, err := url.Parse(o.About); err == nil && isExample(strings.ToLower(u.Hostname())) {
+		flags = append(flags, "--about")
 	}
-	if err := c.operator.check(); err != nil {
-		return err
+	if _, host, _ := strings.Cut(o.Contact, "@"); isExample(strings.ToLower(host)) {
+		flags = append(flags, "--contact")
 	}
-	dir, err := os.MkdirTemp("", "crawler-check-")
-	if err != nil {
-		return fmt.Errorf("make a place for the dry run: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	store, err := openStore(ctx, filepath.Join(dir, "check.db"), true, nil)
-	if err != nil {
-		return err
-	}
-	limited, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	cfg := &crawl.Config{
-		Store: store, About: c.About, Contact: c.Contact, Version: version(), Workers: 8,
-		Network: &publicnet.Options{Below: env.Below},
-		Visited: func(v *index.Visit) {
-			for i := range v.Outcomes {
-				fmt.Fprintf(env.Stderr, "visited %s: %s\n", v.Outcomes[i].URL, v.Outcomes[i].Code)
-			}
-		},
-	}
-	report, err := crawl.Check(limited, cfg, c.URL)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not done after %s; allow more time with --timeout", c.Timeout)
-	}
-	if err = errors.Join(err, store.Close()); err != nil {
-		return err
-	}
-	listed := 0
-	for i, x := range append([]*crawl.Explanation{report.Asked}, report.Cards...) {
-		if i > 0 {
-			fmt.Fprintln(env.Stdout)
-		}
-		if _, err := x.WriteTo(env.Stdout); err != nil {
-			return fmt.Errorf("print: %w", err)
-		}
-		if x.Entry != nil && x.Entry.State == index.Listed {
-			listed++
-		}
-	}
-	fmt.Fprintf(env.Stdout, "\napps that would be listed: %d\n", listed)
-	if listed == 0 {
-		return errNotListed
-	}
-	return nil
+	return flags
 }

@@ -9,14 +9,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/openbot-build/openbot-go/index"
-	"github.com/openbot-build/openbot-go/index/sqlite"
 	"github.com/openbot-build/openbot-go/publicnet"
 )
 
@@ -31,8 +28,9 @@ type Env struct {
 // Exit codes of Run.
 const (
 	exitOK      = 0
-	exitFailed  = 1 // the command could not do its work, or check found no app that would be listed
-	exitBadCall = 2 // unknown flag, missing argument, bad value
+	exitFailed  = 1   // the command could not do its work, or why or check found nothing listed
+	exitBadCall = 2   // unknown flag, missing argument, bad value
+	exitStopped = 130 // interrupted before the work was done; run and serve end with 0
 )
 
 // The command line. Flags fall back to OPENBOT_… variables.
@@ -42,6 +40,8 @@ type commandLine struct {
 	Add   addCommand   `cmd:"" help:"Add addresses to be visited next."`
 	Why   whyCommand   `cmd:"" help:"Tell why an address is, or is not, in the index."`
 	Check checkCommand `cmd:"" help:"Dry run: judge an address as a crawl would, and store nothing."`
+
+	Version kong.VersionFlag `help:"Print the version and end."`
 }
 
 const description = `Check and index public apps for agent hosts, and serve the index, by OpenBot App Protocol V1.1.
@@ -54,19 +54,22 @@ Start with:
 
 Each flag can be given as a variable: OPENBOT_ and the flag's name in capitals, for instance OPENBOT_DB for --db. A flag on the command line wins.
 
-Exit status: 0 done; 1 the work failed; 2 the command line is wrong.`
+Exit status: 0 done; 1 the work failed, or why or check found nothing listed; 2 the command line is wrong; 130 stopped before it was done. A stop is no failure of run and serve.`
 
 // command is what each sub-command does. Errors are printed by Run.
 type command interface {
 	run(ctx context.Context, env *Env) error
 }
 
-// errNotListed says that a check came out badly and was printed.
+// errNotListed says that the answer of why or check is no, and was printed.
 var errNotListed = errors.New("not listed")
 
 // Run runs the command with args (without the program's name) until it is done
 // or ctx ends, and gives the exit code. For run and serve ctx ending is a
 // request to stop and no failure.
+//
+// Whatever is written to Stdout and Stderr has no control characters but ends
+// of lines: much of it comes from strangers.
 func Run(ctx context.Context, args []string, env *Env) int {
 	e := *env
 	if e.Getenv == nil {
@@ -75,43 +78,53 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	if e.Stdin == nil {
 		e.Stdin = strings.NewReader("")
 	}
+	e.Stdout, e.Stderr = plainWriter{e.Stdout}, plainWriter{e.Stderr}
 	cmd, code, err := parse(args, &e)
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "crawler: %s (crawler -h shows how)\n", oneLine(err))
+		fmt.Fprintf(e.Stderr, "crawler: %s\n", oneLine(err))
 		return exitBadCall
 	}
 	if cmd == nil {
 		return code // help was asked for and printed
 	}
-	var bad *badCall
-	switch err := cmd.run(ctx, &e); {
-	case err == nil:
+	return end(ctx, cmd, cmd.run(ctx, &e), e.Stderr)
+}
+
+// end tells how a command ended, and gives the exit code.
+func end(ctx context.Context, cmd command, err error, stderr io.Writer) int {
+	stopped := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	_, bad := errors.AsType[*badCall](err)
+	switch {
+	case err == nil, stopped && serves(cmd):
 		return exitOK
 	case errors.Is(err, errNotListed):
 		return exitFailed
-	case errors.As(err, &bad):
-		fmt.Fprintf(e.Stderr, "crawler: %v\n", err)
-		return exitBadCall
-	default:
-		text := strings.TrimRight(err.Error(), "\n") + advice(err)
-		for line := range strings.Lines(text + "\n") {
-			fmt.Fprintf(e.Stderr, "crawler: %s", line)
-		}
-		return exitFailed
+	case stopped:
+		fmt.Fprintln(stderr, "crawler: stopped")
+		return exitStopped
 	}
+	text := strings.TrimRight(err.Error(), "\n")
+	if _, told := errors.AsType[*faultText](err); !told {
+		if fault := storeFault(err); fault != "" {
+			text = fault
+		}
+	}
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(stderr, "crawler: %s\n", strings.TrimRight(line, "\n"))
+	}
+	if bad {
+		return exitBadCall
+	}
+	return exitFailed
 }
 
-// advice says what to do about a store that failed.
-func advice(err error) string {
-	switch {
-	case errors.Is(err, index.ErrLocked):
-		return "; stop the other process, or give another file with --db"
-	case errors.Is(err, index.ErrFull):
-		return "; make room and start again: nothing that was stored is lost"
-	case errors.Is(err, index.ErrCorrupt):
-		return "; restore a backup of the file, or give another one with --db"
+// serves reports whether a command works until it is stopped.
+func serves(cmd command) bool {
+	switch cmd.(type) {
+	case *runCommand, *serveCommand:
+		return true
 	}
-	return ""
+	return false
 }
 
 // badCall is a value on the command line that cannot be used.
@@ -130,17 +143,21 @@ func parse(args []string, env *Env) (cmd command, code int, err error) {
 	parser, err := kong.New(&line,
 		kong.Name("crawler"),
 		kong.Description(description),
+		kong.Vars{"version": "crawler " + version()},
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { panic(helpShown{code}) }),
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-			if v := env.Getenv(envName(flag.Name)); v != "" {
+			if v := env.Getenv(envName(flag.Name)); v != "" && !asks(flag) {
 				return v, nil
 			}
 			return nil, nil
 		})),
 		kong.ValueFormatter(func(v *kong.Value) string {
-			if v.Flag == nil || v.Flag.Name == "help" {
+			switch {
+			case v.Flag == nil || v.Flag.Name == "version":
 				return v.Help
+			case v.Flag.Name == "help":
+				return "Show this help."
 			}
 			return strings.TrimSuffix(v.Help, ".") + " ($" + envName(v.Flag.Name) + ")."
 		}),
@@ -160,10 +177,38 @@ func parse(args []string, env *Env) (cmd command, code int, err error) {
 	}()
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, misuse(err)
 	}
 	name, _, _ := strings.Cut(kctx.Command(), " ")
 	return map[string]command{"run": &line.Run, "serve": &line.Serve, "add": &line.Add, "why": &line.Why, "check": &line.Check}[name], 0, nil
+}
+
+// asks reports whether a flag is a question of its own and no setting.
+func asks(flag *kong.Flag) bool { return flag.Name == "help" || flag.Name == "version" }
+
+// misuse says what is wrong with a command line, all that is missing at once,
+// and where the manual's page on it is.
+func misuse(err error) error {
+	manual, text := "crawler -h", err.Error()
+	if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context != nil && e.Context.Selected() != nil {
+		node := e.Context.Selected()
+		manual = "crawler " + node.Name + " -h"
+		var missing []string
+		for _, flag := range node.Flags {
+			if flag.Required && !flag.Set {
+				missing = append(missing, flag.Summary())
+			}
+		}
+		for _, arg := range node.Positional {
+			if arg.Required && !arg.Set {
+				missing = append(missing, strings.ToUpper(arg.Name))
+			}
+		}
+		if missing != nil && (strings.HasPrefix(text, "missing ") || strings.HasPrefix(text, "expected ")) {
+			text = "missing: " + strings.Join(missing, ", ")
+		}
+	}
+	return fmt.Errorf("%s (%s shows how)", text, manual)
 }
 
 // envName is the variable that stands for a flag.
@@ -172,22 +217,6 @@ func envName(flag string) string {
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
-
-// openStore opens the database. Commands that only look do not make a new one:
-// a misspelt name would be an empty index.
-func openStore(ctx context.Context, file string, create bool, log *slog.Logger) (*sqlite.Store, error) {
-	if !create {
-		switch info, err := os.Stat(file); {
-		case errors.Is(err, os.ErrNotExist):
-			return nil, fmt.Errorf("there is no database %s; crawler run and crawler add make one", file)
-		case err != nil:
-			return nil, fmt.Errorf("open index: %w", err)
-		case info.IsDir():
-			return nil, fmt.Errorf("%s is a directory; --db wants a file", file)
-		}
-	}
-	return sqlite.Open(ctx, file, &sqlite.Options{Log: log})
-}
 
 // newLogger writes to w in the chosen form.
 func newLogger(w io.Writer, format string, verbose bool) *slog.Logger {
@@ -201,12 +230,11 @@ func newLogger(w io.Writer, format string, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// version is the module's, as built; "dev" outside a release.
+// version is the module's, as built; "devel" when it was built outside of one.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
+		return "devel"
 	}
-	v, _, _ := strings.Cut(strings.TrimPrefix(info.Main.Version, "v"), "-")
-	return v
+	return strings.TrimPrefix(info.Main.Version, "v")
 }

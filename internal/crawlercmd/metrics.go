@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/openbot-build/openbot-go/index"
 	"github.com/openbot-build/openbot-go/index/sqlite"
 )
 
@@ -59,8 +61,8 @@ func (m *metrics) watch(store *sqlite.Store) error {
 		if err != nil {
 			return err
 		}
-		for state, n := range stats.Entries {
-			o.ObserveInt64(entries, n, metric.WithAttributes(attribute.String("state", string(state))))
+		for _, state := range []index.State{index.Lead, index.Listed, index.Stale, index.Hidden, index.Removed, index.Blocked} {
+			o.ObserveInt64(entries, stats.Entries[state], metric.WithAttributes(attribute.String("state", string(state))))
 		}
 		o.ObserveInt64(due, stats.Due)
 		o.ObserveInt64(hosts, stats.Hosts)
@@ -69,18 +71,13 @@ func (m *metrics) watch(store *sqlite.Store) error {
 	return err
 }
 
-// listen answers GET /metrics at addr until close.
-func (m *metrics) listen(ctx context.Context, addr string, log *slog.Logger) error {
-	l, err := listen(ctx, loopback(addr), "--metrics")
-	if err != nil {
-		return err
-	}
+// serve answers GET /metrics on l until close.
+func (m *metrics) serve(l net.Listener, log *slog.Logger) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	m.server = newServer(mux, log)
 	go func() { _ = m.server.Serve(l) }() // ends with close
-	log.Info("metrics", "addr", l.Addr().String())
-	return nil
+	log.Info("metrics", "url", webAddr(l.Addr())+"metrics")
 }
 
 func (m *metrics) close() {

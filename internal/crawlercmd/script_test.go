@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"crawler": crawler})
+	testscript.Main(m, map[string]func(){"crawler": crawler, "loopback-crawler": loopbackCrawler})
 }
 
 // crawler is the command on an Internet in memory: the story in the file that
@@ -54,7 +54,10 @@ func crawler() {
 //	status CODE crawler ARG...           runs it and compares the exit status
 //	sections FILE                       writes FILE from FILE.in, where "== NAME ==" stands for "-- NAME --"
 //
-// and LISTEN and METRICS are addresses that are free.
+//	taken                               listens at an address of its own and puts it into TAKEN
+//
+// and LISTEN and METRICS are addresses that are free; ANYWHERE is LISTEN on all
+// interfaces.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -66,6 +69,9 @@ func TestScripts(t *testing.T) {
 					return err
 				}
 				env.Setenv(name, l.Addr().String())
+				if _, port, err := net.SplitHostPort(l.Addr().String()); err == nil && name == "LISTEN" {
+					env.Setenv("ANYWHERE", "0.0.0.0:"+port)
+				}
 				if err := l.Close(); err != nil {
 					return err
 				}
@@ -77,6 +83,7 @@ func TestScripts(t *testing.T) {
 			"get":        get,
 			"sections":   sections,
 			"status":     status,
+			"taken":      taken,
 		},
 	})
 }
@@ -86,9 +93,9 @@ const patience = 30 * time.Second
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[0])
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		err := ts.Exec(args[1], args[2:]...)
+		_ = ts.Exec(args[1], args[2:]...) // why ends with 1 while the answer is no
 		out := ts.ReadFile("stdout")
-		if err == nil && pattern.MatchString(out) {
+		if pattern.MatchString(out) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -126,6 +133,13 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Fatalf("GET %s: no match for %s in:\n%s", args[0], pattern, got)
+}
+
+func taken(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	ts.Setenv("TAKEN", l.Addr().String())
 }
 
 var section = regexp.MustCompile(`(?m)^== (.*) ==$`)

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/openbot-build/openbot-go/index"
 	"github.com/openbot-build/openbot-go/index/api"
 	"github.com/openbot-build/openbot-go/index/search"
 	"github.com/openbot-build/openbot-go/index/sqlite"
@@ -32,7 +32,9 @@ type nodeFlags struct {
 	Listen    string `required:"" placeholder:"ADDR" help:"Address to serve the index on, for instance 127.0.0.1:8080."`
 	Metrics   string `placeholder:"ADDR" help:"Address for Prometheus metrics, for instance :9090; without a host it is loopback."`
 	LogFormat string `name:"log-format" enum:"text,json" default:"text" help:"Form of log lines: text or json."`
-	Verbose   bool   `help:"Log the outcome of every visit."`
+	Verbose   bool   `help:"Log the outcome of every visit; without it only a few of those that failed."`
+
+	TrustedProxy proxies `name:"trusted-proxy" placeholder:"PREFIX,..." help:"Reverse proxies before this process, for instance 10.0.0.0/8. Only their X-Forwarded-For names the client; behind a proxy that is not named here all clients share one rate limit."`
 }
 
 type serveCommand struct {
@@ -43,26 +45,46 @@ type serveCommand struct {
 
 // Help is the manual's page on serve.
 func (*serveCommand) Help() string {
-	return `It answers queries and takes submissions from the same database that crawler run fills in another process. SIGINT and SIGTERM stop it.`
+	return `It answers queries and takes submissions from the same database that crawler run fills in another process. SIGINT and SIGTERM stop it, with exit status 0.
+
+  crawler serve --db index.db --listen 127.0.0.1:8080`
 }
 
 func (s *serveCommand) run(ctx context.Context, env *Env) (err error) {
+	op := &operator{About: s.About, Contact: s.Contact}
+	if err := op.checkGiven(); err != nil {
+		return err
+	}
+	if err := s.checkAddrs(); err != nil {
+		return err
+	}
+	began := time.Now()
+	b, err := s.bind(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.close()
 	log := newLogger(env.Stderr, s.LogFormat, s.Verbose)
 	store, err := openStore(ctx, s.DB, false, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	n, err := s.open(ctx, store, log, &operator{About: s.About, Contact: s.Contact})
+	n, err := s.open(ctx, b, store, log, op)
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	log.Info("serving", "db", s.DB, "index", "http://"+n.addr()+"/")
+	log.Info("serving", "db", s.DB, "addr", n.listener.Addr().String(), "open_to", openTo(n.listener.Addr()))
+	log.Info("to look at it", "url", webAddr(n.listener.Addr()))
 	if err := n.serve(ctx); err != nil {
 		return err
 	}
-	log.Info("stopped")
+	args := []any{"took", time.Since(began).Round(time.Second).String()}
+	if stats, err := store.Stats(context.WithoutCancel(ctx), time.Now()); err == nil {
+		args = append(args, "listed", stats.Entries[index.Listed], "stale", stats.Entries[index.Stale])
+	}
+	log.Info("stopped", args...)
 	return nil
 }
 
@@ -76,39 +98,31 @@ type node struct {
 	metrics  *metrics
 }
 
-// open binds the addresses, so that a wrong one is known before work begins.
-func (f *nodeFlags) open(ctx context.Context, store *sqlite.Store, log *slog.Logger, op *operator) (*node, error) {
-	n := &node{log: log, store: store, index: search.New(&search.Options{Log: log})}
-	var err error
+// open makes ready what answers on the listeners.
+func (f *nodeFlags) open(ctx context.Context, b *bound, store *sqlite.Store, log *slog.Logger, op *operator) (*node, error) {
+	n := &node{log: log, store: store, listener: b.index, index: search.New(&search.Options{Log: log})}
+	// With the database's own secret cursors outlive the process, and all nodes
+	// of one database share them.
+	secret, err := store.Secret(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if n.metrics, err = newMetrics(store); err != nil {
 		return nil, err
 	}
 	handler, err := api.New(&api.Options{
 		Store: store, Search: n.index, Log: log, Meter: n.metrics.provider,
+		CursorKey: secret, TrustedProxies: f.TrustedProxy,
 		About: op.About, Contact: op.Contact, Version: version(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.server = newServer(handler, log)
-	if n.listener, err = listen(ctx, f.Listen, "--listen"); err != nil {
-		return nil, err
-	}
-	if f.Metrics != "" {
-		if err := n.metrics.listen(ctx, f.Metrics, log); err != nil {
-			n.close()
-			return nil, err
-		}
+	if b.metrics != nil {
+		n.metrics.serve(b.metrics, log)
 	}
 	return n, nil
-}
-
-func listen(ctx context.Context, addr, flag string) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return l, nil
 }
 
 func newServer(h http.Handler, log *slog.Logger) *http.Server {
@@ -117,8 +131,6 @@ func newServer(h http.Handler, log *slog.Logger) *http.Server {
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
-
-func (n *node) addr() string { return n.listener.Addr().String() }
 
 // serve answers until ctx ends, then lets running requests end.
 func (n *node) serve(ctx context.Context) error {
@@ -151,15 +163,5 @@ func (n *node) serve(ctx context.Context) error {
 	return nil
 }
 
-func (n *node) close() {
-	_ = n.listener.Close() // closed already when it was served
-	n.metrics.close()
-}
-
-// loopback completes an address without a host.
-func loopback(addr string) string {
-	if strings.HasPrefix(addr, ":") {
-		return "127.0.0.1" + addr
-	}
-	return addr
-}
+// close ends what open began; the listeners are closed by whoever bound them.
+func (n *node) close() { n.metrics.close() }

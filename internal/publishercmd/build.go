@@ -30,7 +30,9 @@ func (*buildCommand) Help() string {
 
 DIR/public is the web root: upload it, or let a server serve it. A static host must be told the exact media types, CORS, and to answer 404 for unknown paths under /.well-known/. DIR/public/_headers tells Netlify and Cloudflare Pages; DIR/nginx.conf and DIR/Caddyfile tell those servers and stay out of the web root.
 
-The host makes its own ETag and Last-Modified. Try the result with publisher check.`
+The host makes its own ETag and Last-Modified. Try the result with publisher check.
+
+  publisher build --config publisher.yaml --out site`
 }
 
 // webRoot is the folder of what everybody may read.
@@ -46,14 +48,14 @@ type outFile struct {
 }
 
 func (b *buildCommand) run(_ context.Context, env *Env) error {
-	config, err := readConfig(b.Config)
+	config, err := readConfig("--config", b.Config)
 	if err != nil {
 		return err
 	}
 	for i, a := range config.settings.Apps {
 		if a.Builtin != "" {
-			return faultList{config.fault(fmt.Sprintf("apps[%d].builtin", i),
-				"the built-in server "+a.Builtin+" runs inside publisher serve and cannot be written as files: set endpoint to where the app's server runs")}
+			config.faults = append(config.faults, config.fault(fmt.Sprintf("apps[%d].builtin", i),
+				"the built-in server "+a.Builtin+" runs inside publisher serve and cannot be written as files: set endpoint to where the app's server runs"))
 		}
 	}
 	pub, err := config.publish(nil)
@@ -95,6 +97,8 @@ func (b *buildCommand) run(_ context.Context, env *Env) error {
 		return fmt.Errorf("write %s: %w", b.Out, err)
 	}
 	fmt.Fprintf(env.Stdout, "%d files in %s; the web root is %s\n", len(files), b.Out, filepath.Join(b.Out, webRoot))
+	fmt.Fprintf(env.Stdout, "\nnext:\n  upload %s, or serve it with %s or %s\n  publisher check %s\n",
+		filepath.Join(b.Out, webRoot), filepath.Join(b.Out, "nginx.conf"), filepath.Join(b.Out, "Caddyfile"), pub.config.Origin)
 	return nil
 }
 

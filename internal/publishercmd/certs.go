@@ -46,14 +46,17 @@ func (c *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (c *certFiles) read() error {
 	info, err := os.Stat(c.cert)
 	if err != nil {
-		return fmt.Errorf("read certificate: %w", err)
+		return fileError("--tls-cert", c.cert, err)
 	}
 	if c.pair != nil && info.ModTime().Equal(c.changed) {
 		return nil
 	}
+	if _, err := os.Stat(c.key); err != nil {
+		return fileError("--tls-key", c.key, err)
+	}
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return fmt.Errorf("read certificate: %w", err)
+		return fmt.Errorf("--tls-cert %s with --tls-key %s: %w", c.cert, c.key, err)
 	}
 	c.pair, c.changed = &pair, info.ModTime()
 	return nil

@@ -1,13 +1,19 @@
 package publishercmd
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/catalog"
@@ -25,7 +31,7 @@ type checkCommand struct {
 
 // Help is the manual's page on check.
 func (*checkCommand) Help() string {
-	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. An address is read as a host reads it: the documents behind it, their headers, what a conditional request gets, and whether a crawler can confirm the publisher. Each app's endpoint is asked server/discover once, without settings or sign-in, and its name, version and supportedVersions are compared with the card. No tool is run.
+	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. An address is read as a host reads it: the documents behind it, their headers, what a conditional request gets, and whether a crawler can confirm the publisher. Each app's endpoint is asked server/discover once, without settings or sign-in, and its name, version and supportedVersions are compared with the card. No tool is run. What is not asked: robots.txt, pictures, and anything that needs settings or sign-in.
 
 A fault breaks a rule and makes the exit status 1. Advice does not.
 
@@ -52,9 +58,15 @@ func (c *checkCommand) run(ctx context.Context, env *Env) error {
 	var err error
 	switch name, isFile := c.file(); {
 	case c.Config != "", isFile && isConfigName(name):
-		rep, err = checkConfig(name)
+		flag := ""
+		if c.Config != "" {
+			flag = "--config"
+		}
+		var config *configFile
+		config, err = readConfig(flag, name)
+		rep, err = checkConfig(name, config, err)
 	case isFile:
-		rep, err = checkFile(name, env)
+		rep, err = checkFile(ctx, name, env)
 	default:
 		rep, err = c.checkAddress(ctx, env)
 	}
@@ -94,21 +106,53 @@ func isConfigName(name string) bool {
 }
 
 // checkFile judges a catalog or a card by its members.
-func checkFile(name string, env *Env) (*check.Report, error) {
+func checkFile(ctx context.Context, name string, env *Env) (*check.Report, error) {
 	var data []byte
 	var err error
 	if name == "-" {
 		name = "standard input"
-		data, err = readAll(env.Stdin, name, maxDocument)
+		data, err = readStdin(ctx, env)
 	} else {
 		data, err = readLimited(name, maxDocument)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fileError("", name, err)
 	}
 	rep := &check.Report{Target: name}
+	if start := bytes.TrimSpace(data); len(start) > 0 && start[0] != '{' && start[0] != '[' && !json.Valid(data) {
+		if tree, err := parseYAML(data); err == nil && len(tree.Docs) > 0 && isMapping(tree.Docs[0].Body) {
+			config, err := parseConfig(name, ".", data)
+			return checkConfig(name, config, err)
+		}
+		rep.Section("file", name).Findings = []check.Finding{{Level: check.Fault, Message: "is neither JSON (a catalog or a card) nor YAML (a configuration)"}}
+		return rep, nil
+	}
 	check.Document(rep, name, data)
 	return rep, nil
+}
+
+func isMapping(node ast.Node) bool {
+	_, ok := mapping(node)
+	return ok
+}
+
+// readStdin does not keep a person waiting who stops the command.
+func readStdin(ctx context.Context, env *Env) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		data, err := readAll(env.Stdin, maxDocument)
+		read <- result{data, err}
+	}()
+	select {
+	case r := <-read:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (c *checkCommand) checkAddress(ctx context.Context, env *Env) (*check.Report, error) {
@@ -117,14 +161,40 @@ func (c *checkCommand) checkAddress(ctx context.Context, env *Env) (*check.Repor
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	return check.Address(ctx, client, c.Target)
+	if host, own := ownMachine(c.Target); own {
+		rep := &check.Report{Target: c.Target}
+		rep.Section("address", c.Target).Findings = []check.Finding{{Level: check.Fault, Message: host + " is this machine, which nobody else reaches under that name: " +
+			"check the configuration with publisher check --config FILE, or the running server by its public name over TLS with --connect-to HOST:443:ADDR:PORT"}}
+		return rep, nil
+	}
+	rep, err := check.Address(ctx, client, c.Target)
+	if near, ok := client.Transport.(*split); ok && err == nil && !near.used.Load() {
+		s := rep.Section("address", c.Target)
+		s.Findings = append(s.Findings, check.Finding{Level: check.Advice, Message: "--connect-to names " + near.one.host +
+			", and nothing was asked there: name the host of the address that you check"})
+	}
+	return rep, err
 }
 
-// checkConfig judges a configuration by making a publisher of it.
-func checkConfig(name string) (*check.Report, error) {
+// ownMachine reports whether a target is on loopback.
+func ownMachine(target string) (host string, own bool) {
+	if !strings.Contains(target, "://") {
+		target = "https://" + target
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return "", false
+	}
+	host = strings.ToLower(u.Hostname())
+	ip := net.ParseIP(host)
+	return host, host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
+// checkConfig judges a configuration by making a publisher of it. err is what
+// reading it gave.
+func checkConfig(name string, config *configFile, err error) (*check.Report, error) {
 	rep := &check.Report{Target: name}
 	s := rep.Section("configuration", name)
-	config, err := readConfig(name)
 	var list faultList
 	switch {
 	case errors.As(err, &list):
@@ -151,10 +221,16 @@ func checkConfig(name string) (*check.Report, error) {
 		}
 	}
 	for _, i := range config.settings.servedHere() {
-		if config.settings.Apps[i].Builtin != "" {
-			f := config.fault(fmt.Sprintf("apps[%d].builtin", i), "a built-in server is for tries: set endpoint when the app has a server of its own")
+		advise := func(member, message string) {
+			f := config.fault(fmt.Sprintf("apps[%d].%s", i, member), message)
 			f.Level = check.Advice
 			faultList{f}.addTo(s)
+		}
+		if config.settings.Apps[i].NoIndex {
+			advise("noindex", "this app will not be listed in public indexes")
+		}
+		if config.settings.Apps[i].Builtin != "" {
+			advise("builtin", "a built-in server is for tries: set endpoint when the app has a server of its own")
 		}
 	}
 	return rep, nil

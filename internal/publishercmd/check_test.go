@@ -2,7 +2,10 @@ package publishercmd
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -154,4 +157,54 @@ func FuzzConnectTo(f *testing.F) {
 			t.Errorf("%q gave %+v", s, n)
 		}
 	})
+}
+
+// Why an address cannot be checked is said in a clause, with what to do.
+func TestCheckSaysWhy(t *testing.T) {
+	cert, key, _ := certificate(t, "apps.example.com")
+	log, _ := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+	addr := log.wait(t, `msg=serving addr=(\S+)`)
+	plainLog, _ := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0")
+	plainAddr := plainLog.wait(t, `msg=serving addr=(\S+)`)
+	closed, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	world := fakenet.New()
+	defer world.Close()
+	for _, tt := range []struct {
+		name, target, at, ca, want string
+	}{
+		{"refused", "https://apps.example.com/apps/hello", closed.Addr().String(), cert, "connection refused at 127.0.0.1:"},
+		{"no TLS", "https://apps.example.com/apps/hello", plainAddr, cert, "the server there does not speak TLS"},
+		{"no authority", "https://apps.example.com/apps/hello", addr, "", "--ca FILE"},
+		{"another host", "https://other.example.com/", addr, cert, "--connect-to names apps.example.com, and nothing was asked there"},
+		{"an endpoint", "https://apps.example.com/mcp/hello", addr, cert, "looks like an MCP endpoint: give the domain"},
+		{"loopback", "http://127.0.0.1:8080/apps/hello", addr, cert, "publisher check --config FILE"},
+		{"localhost", "localhost:8080", addr, cert, "--connect-to HOST:443:ADDR:PORT"},
+	} {
+		args := []string{tt.target, "--connect-to", "apps.example.com:443:" + tt.at}
+		if tt.ca != "" {
+			args = append(args, "--ca", tt.ca)
+		}
+		if code, out, errOut := runCheck(t, world.Below(), args...); code != exitFailed || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: exit %d, no %q in\n%s%s", tt.name, code, tt.want, out, errOut)
+		}
+	}
+}
+
+// A check that is stopped says so and is no success.
+func TestCheckStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, target := range []string{"apps.example.com", "-"} {
+		var out bytes.Buffer
+		pipe, w := io.Pipe() // standard input that nobody types on
+		code := Run(ctx, []string{"check", target}, &Env{Stdin: pipe, Stdout: &out, Stderr: &out, Below: fakenet.New().Below()})
+		w.Close()
+		if code != exitStopped || out.String() != "publisher: stopped\n" {
+			t.Errorf("%s: exit %d, %q", target, code, out.String())
+		}
+	}
 }

@@ -65,13 +65,20 @@ func hostHeaders(h http.Header) []string {
 func headersFile(rules []publisher.File) []byte {
 	var b strings.Builder
 	b.WriteString("# Written by publisher build.\n")
-	for _, f := range rules {
-		fmt.Fprintf(&b, "\n%s\n", f.Path)
+	write := func(f publisher.File) {
 		if t := f.Header.Get("Content-Type"); t != "" {
 			fmt.Fprintf(&b, "  Content-Type: %s\n", t)
 		}
 		for _, name := range hostHeaders(f.Header) {
 			fmt.Fprintf(&b, "  %s: %s\n", name, f.Header.Get(name))
+		}
+	}
+	for _, f := range rules {
+		fmt.Fprintf(&b, "\n%s\n", f.Path)
+		write(f)
+		if name, err := fileName(f); err == nil && "/"+name != f.Path && !strings.HasSuffix(f.Path, "*") {
+			fmt.Fprintf(&b, "\n/%s\n", name) // the hosts may answer there too
+			write(f)
 		}
 	}
 	return []byte(b.String())
@@ -94,13 +101,19 @@ func nginxFile(u weburl.URL, rules []publisher.File, pictureTypes string) []byte
 # public beside this file. nginx makes ETags from a file's time and size: keep
 # the times when you copy the files to several machines (rsync -t).
 
+# Nothing is answered with a redirect; if one comes from elsewhere it does not
+# tell a port that only this machine knows.
+absolute_redirect off;
+port_in_redirect off;
+error_page 404 /404.html;
+
 # Sent with answers to methods other than GET and HEAD.
 set $openbot_allow "";
 if ($request_method !~ "^(GET|HEAD)$") { set $openbot_allow "GET, HEAD, OPTIONS"; }
 `, u.Origin())
 	for _, f := range rules {
 		if dir, isDir := strings.CutSuffix(f.Path, "*"); isDir {
-			fmt.Fprintf(&b, "\nlocation %s {\n    types { %s }\n", dir, pictureTypes)
+			fmt.Fprintf(&b, "\nlocation %s {\n    types { %s }\n    try_files $uri =404;\n", dir, pictureTypes)
 		} else {
 			fmt.Fprintf(&b, "\nlocation = %s {\n", f.Path)
 		}
@@ -113,7 +126,8 @@ if ($request_method !~ "^(GET|HEAD)$") { set $openbot_allow "GET, HEAD, OPTIONS"
 		b.WriteString("    add_header Allow $openbot_allow always;\n")
 		b.WriteString("    if ($request_method = OPTIONS) { return 204; }\n")
 		if name, err := fileName(f); err == nil && "/"+name != f.Path && !strings.HasSuffix(f.Path, "*") {
-			fmt.Fprintf(&b, "    try_files /%s =404;\n", name)
+			fmt.Fprintf(&b, "    try_files /%s =404;\n}\nlocation = /%[1]s { internal; }\n", name)
+			continue
 		}
 		b.WriteString("}\n")
 	}
@@ -122,6 +136,8 @@ location = /404.html { internal; }
 location = /_headers { return 404; }
 location ^~ /.well-known/acme-challenge/ { }
 location ^~ /.well-known/ { return 404; }
+# Files only: a folder is not found.
+location / { try_files $uri =404; }
 `)
 	return []byte(b.String())
 }
@@ -141,30 +157,43 @@ func caddyFile(u weburl.URL, rules []publisher.File) []byte {
 		}
 		b.WriteString("\t}\n")
 	}
+	var pages, hidden strings.Builder
+	for _, f := range rules {
+		if name, err := fileName(f); err == nil && "/"+name != f.Path && !strings.HasSuffix(f.Path, "*") {
+			fmt.Fprintf(&pages, "\t\trewrite %s /%s\n", f.Path, name)
+			hidden.WriteString(" /" + name)
+		}
+	}
+	wellKnown := slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !strings.HasPrefix(p, "/.well-known/") })
 	fmt.Fprintf(&b, `
 	@preflight {
 		method OPTIONS
 		path %s
 	}
 	header @preflight Allow "GET, HEAD, OPTIONS"
-	respond @preflight 204
-
 	@write not method GET HEAD OPTIONS
 	header @write Allow "GET, HEAD, OPTIONS"
-	respond @write 405
-
 	@unknown {
 		path /.well-known/*
 		not path %s
 	}
-	respond @unknown 404
+	@hidden path /404.html /_headers%s
+	@folder not file {path}
 
-	try_files {path} {path}.html
-	file_server {
-		index index.html
-		hide _headers
+	# In this order, which Caddy keeps in a route.
+	route {
+		respond @preflight 204
+		respond @write 405
+		error @unknown 404
+		error @hidden 404
+%s		error @folder 404
+		file_server
+	}
+	handle_errors {
+		rewrite * /404.html
+		file_server
 	}
 }
-`, strings.Join(paths, " "), strings.Join(slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !strings.HasPrefix(p, "/.well-known/") }), " "))
+`, strings.Join(paths, " "), strings.Join(wellKnown, " "), hidden.String(), pages.String())
 	return []byte(b.String())
 }

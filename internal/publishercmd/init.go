@@ -14,6 +14,7 @@ import (
 
 	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/publicnet"
+	"github.com/openbot-build/openbot-go/publisher"
 )
 
 type initCommand struct {
@@ -31,12 +32,14 @@ func (*initCommand) Help() string {
 var configTemplate string
 
 func (c *initCommand) run(_ context.Context, env *Env) error {
+	// What check would refuse in the file is not written into it.
+	_, err := publisher.New(&publisher.Config{Origin: c.Origin})
+	if f, ok := errors.AsType[*publisher.Error](err); ok && f.Field == "Origin" {
+		return badCallf("--origin: %v", f.Err)
+	}
 	u, err := weburl.Parse(c.Origin)
 	if err != nil {
-		return badCallf("--origin %s: %v", c.Origin, err)
-	}
-	if u.Target() != "/" {
-		return badCallf("--origin %s: an origin ends after the host", c.Origin)
+		return badCallf("--origin: %v", err)
 	}
 	t, err := template.New("config").Parse(configTemplate)
 	if err != nil {

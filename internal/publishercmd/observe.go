@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -83,9 +82,9 @@ func (m *metrics) serve(ctx context.Context, addr string) (stop func(), bound st
 	if strings.HasPrefix(addr, ":") {
 		addr = "127.0.0.1" + addr
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	listener, err := listen(ctx, "--metrics", addr)
 	if err != nil {
-		return nil, "", fmt.Errorf("listen for metrics: %w", err)
+		return nil, "", err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))

@@ -36,26 +36,39 @@ func (c *configFile) publish(log *slog.Logger) (*publication, error) {
 	if h := s.Publisher; h != nil {
 		p.config.Host = &catalog.Host{DisplayName: h.Name, Identifier: h.Identifier, DocumentationURL: h.Documentation, LogoURL: h.Logo}
 	}
-	var faults faultList
+	faults := slices.Clone(c.faults)
+	add := func(more faultList) {
+		for _, f := range more {
+			if !c.invented(f.Pointer) {
+				faults = append(faults, f)
+			}
+		}
+	}
 	var hostedAt []int
 	for i := range s.Apps {
 		a := &s.Apps[i]
 		if a.Hosted != nil {
 			if extra := a.beside(); extra != "" {
-				faults = append(faults, c.fault(fmt.Sprintf("apps[%d].%s", i, extra), "has no effect on an app whose card somebody else hosts: remove it, or remove hosted"))
+				add(faultList{c.fault(fmt.Sprintf("apps[%d].%s", i, extra), "has no effect on an app whose card somebody else hosts: remove it, or remove hosted")})
 			}
 			p.config.Hosted = append(p.config.Hosted, publisher.HostedCard{CardURL: a.Hosted.Card, DisplayName: a.Hosted.Title, Identifier: a.Hosted.Identifier})
 			hostedAt = append(hostedAt, i)
 			continue
 		}
 		app, bad := c.app(i)
-		faults = append(faults, bad...)
+		add(bad)
+		if slices.ContainsFunc(bad, func(f fault) bool { return f.Pointer == fmt.Sprintf("apps[%d].card", i) }) {
+			c.spoiled = append(c.spoiled, fmt.Sprintf("apps[%d].card", i)) // an empty card has faults that the file may not have
+		}
 		p.config.Apps = append(p.config.Apps, app)
 		p.apps = append(p.apps, i)
 	}
+	for n, i := range p.apps {
+		add(c.deadPictures(i, &p.config.Apps[n]))
+	}
 	pub, err := publisher.New(p.config)
 	p.Publisher = pub
-	faults = append(faults, c.translate(err, p.apps, hostedAt)...)
+	add(c.translate(err, p.apps, hostedAt))
 	if len(faults) > 0 {
 		slices.SortStableFunc(faults, func(a, b fault) int { return a.line - b.line })
 		return nil, faults
@@ -101,7 +114,7 @@ func (c *configFile) app(i int) (app publisher.App, faults faultList) {
 	}
 	if a.Assets != "" {
 		dir := c.path(a.Assets)
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		if !isFolder(dir) {
 			at("assets", "%s is no folder", dir)
 		}
 		app.Assets = assetsIn(dir)
@@ -145,7 +158,7 @@ func (c *configFile) cardFile(a *appConfig, app *publisher.App, at func(member, 
 	name := c.path(a.Card)
 	data, err := readLimited(name, maxDocument)
 	if err != nil {
-		at("card", "%v", err)
+		at("card", "%v", fileError("", a.Card, err))
 		return
 	}
 	parsed, err := card.Parse(data)
@@ -235,6 +248,11 @@ func (c *configFile) path(p string) string {
 	return filepath.Join(c.dir, p)
 }
 
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
 // assetsIn serves a folder without following links out of it.
 func assetsIn(dir string) fs.FS { return lazyRoot(dir) }
 
@@ -260,6 +278,29 @@ var members = map[string]string{
 	"AllowedOrigins": "allowed_origins", "ETag": "etag", "Card": "",
 }
 
+// fieldNamed finds a field that a message of publisher.New ends with.
+var fieldNamed = regexp.MustCompile(`(?:Apps|Hosted)\[\d+\](?:\.\w+)?$`)
+
+// fileField is the path in the file of a field such as "Apps[0].CardURL".
+func fileField(field string, apps, hostedAt []int) string {
+	m := fieldForm.FindStringSubmatch(field)
+	if m == nil {
+		return field
+	}
+	n, _ := strconv.Atoi(m[2]) // digits by the form
+	switch {
+	case m[1] == "Hosted" && n < len(hostedAt):
+		return fmt.Sprintf("apps[%d].hosted%s", hostedAt[n], map[string]string{"CardURL": ".card", "DisplayName": ".title", "Identifier": ".identifier"}[m[3]])
+	case m[1] == "Apps" && n < len(apps):
+		path := fmt.Sprintf("apps[%d]", apps[n])
+		if member := members[m[3]]; member != "" {
+			path += "." + member
+		}
+		return path
+	}
+	return field
+}
+
 // translate gives the faults of publisher.New in the words of the file.
 func (c *configFile) translate(err error, apps, hostedAt []int) faultList {
 	if err == nil {
@@ -278,22 +319,18 @@ func (c *configFile) translate(err error, apps, hostedAt []int) faultList {
 		}
 		path, message := members[f.Field], f.Err.Error()
 		if m := fieldForm.FindStringSubmatch(f.Field); m != nil {
+			path = fileField(f.Field, apps, hostedAt)
 			n, _ := strconv.Atoi(m[2]) // digits by the form
-			switch {
-			case m[1] == "Hosted" && n < len(hostedAt):
-				path = fmt.Sprintf("apps[%d].hosted%s", hostedAt[n], map[string]string{"CardURL": ".card", "DisplayName": ".title", "Identifier": ".identifier"}[m[3]])
-			case n < len(apps):
-				path = fmt.Sprintf("apps[%d]", apps[n])
-				if member := members[m[3]]; member != "" {
-					path += "." + member
-				}
-				var at *card.Error
-				if errors.As(f.Err, &at) {
-					path, message = c.cardMember(apps[n], path, at)
-				}
+			if at, ok := errors.AsType[*card.Error](f.Err); ok && m[1] == "Apps" && n < len(apps) {
+				path, message = c.cardMember(apps[n], path, at)
 			}
 		}
-		out = append(out, c.fault(path, message))
+		if strings.HasSuffix(path, ".endpoint") && slices.ContainsFunc(out, func(f fault) bool { return f.Pointer == path }) {
+			continue // the card repeats the address, and so its fault
+		}
+		out = append(out, c.fault(path, fieldNamed.ReplaceAllStringFunc(message, func(field string) string {
+			return fileField(field, apps, hostedAt)
+		})))
 	}
 	return out
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/publicnet"
@@ -36,11 +38,11 @@ func (c *checkCommand) client(env *Env) (*http.Client, error) {
 	if c.CA != "" {
 		pem, err := readLimited(c.CA, maxDocument)
 		if err != nil {
-			return nil, badCallf("--ca: %v", err)
+			return nil, fileError("--ca", c.CA, err)
 		}
 		below.Roots = x509.NewCertPool()
 		if !below.Roots.AppendCertsFromPEM(pem) {
-			return nil, badCallf("--ca: %s holds no certificate in PEM", c.CA)
+			return nil, fmt.Errorf("--ca %s: holds no certificate in PEM", c.CA)
 		}
 	}
 	near, err := publicnet.New(&publicnet.Options{UserAgent: userAgent, Ports: []int{one.port}, Below: below})
@@ -97,6 +99,7 @@ func (n *nearby) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // split sends requests for the one name near, and all others far.
 type split struct {
 	one       *nearby
+	used      atomic.Bool // the one name was asked
 	near, far http.RoundTripper
 }
 
@@ -106,6 +109,7 @@ func (s *split) RoundTrip(r *http.Request) (*http.Response, error) {
 		port = "443"
 	}
 	if strings.EqualFold(strings.TrimSuffix(r.URL.Hostname(), "."), s.one.host) && port == strconv.Itoa(s.one.port) {
+		s.used.Store(true)
 		return s.near.RoundTrip(r)
 	}
 	return s.far.RoundTrip(r)

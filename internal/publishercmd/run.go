@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -29,6 +31,8 @@ const (
 	exitOK      = 0
 	exitFailed  = 1 // a fault was found, or the command could not do its work
 	exitBadCall = 2 // unknown flag, missing argument, bad value
+
+	exitStopped = 130 // stopped before it was done, as shells count SIGINT
 )
 
 // The command line. Flags fall back to OPENBOT_… variables.
@@ -37,6 +41,8 @@ type commandLine struct {
 	Check checkCommand `cmd:"" help:"Find every fault of a catalog, a card, a published app or a configuration."`
 	Build buildCommand `cmd:"" help:"Write everything as files for a static host."`
 	Init  initCommand  `cmd:"" help:"Write a configuration file to start from."`
+
+	Version kong.VersionFlag `help:"Print the version."`
 }
 
 const description = `Publish apps for agent hosts: catalog, server cards, app pages and MCP endpoints, by OpenBot App Protocol V1.1.
@@ -49,7 +55,7 @@ Start with:
 
 Each flag can be given as a variable: OPENBOT_ and the flag's name in capitals, for instance OPENBOT_LISTEN for --listen. A flag on the command line wins.
 
-Exit status: 0 done; 1 a fault was found or the work failed; 2 the command line is wrong.`
+Exit status: 0 done; 1 a fault was found or the work failed, also for a file that cannot be read or a port in use; 2 the command line is wrong; 130 stopped before the end.`
 
 // command is what each sub-command does. Errors are printed by Run.
 type command interface {
@@ -60,8 +66,8 @@ type command interface {
 var errFaults = errors.New("faults were found")
 
 // Run runs the command with args (without the program's name) until it is done
-// or ctx ends, and gives the exit code. ctx ending is a request to stop and no
-// failure.
+// or ctx ends, and gives the exit code. ctx ending is a request to stop: no failure
+// of serve, which has no other end, and 130 of what was not done yet.
 func Run(ctx context.Context, args []string, env *Env) int {
 	e := *env
 	if e.Getenv == nil {
@@ -72,7 +78,11 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	}
 	cmd, code, err := parse(args, &e)
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "publisher: %s (publisher -h shows how)\n", oneLine(err))
+		help := "publisher -h"
+		if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
+			help = "publisher " + p.Context.Selected().Name + " -h"
+		}
+		fmt.Fprintf(e.Stderr, "publisher: %s (%s shows how)\n", oneLine(err), help)
 		return exitBadCall
 	}
 	if cmd == nil {
@@ -84,6 +94,9 @@ func Run(ctx context.Context, args []string, env *Env) int {
 		return exitOK
 	case errors.Is(err, errFaults):
 		return exitFailed
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		fmt.Fprintln(e.Stderr, "publisher: stopped")
+		return exitStopped
 	case errors.As(err, &bad):
 		fmt.Fprintf(e.Stderr, "publisher: %v\n", err)
 		return exitBadCall
@@ -111,17 +124,21 @@ func parse(args []string, env *Env) (cmd command, code int, err error) {
 	parser, err := kong.New(&line,
 		kong.Name("publisher"),
 		kong.Description(description),
+		kong.Vars{"version": "publisher " + version()},
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Exit(func(code int) { panic(helpShown{code}) }),
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-			if v := env.Getenv(envName(flag.Name)); v != "" {
+			if v := env.Getenv(envName(flag.Name)); v != "" && flag.Name != "version" {
 				return v, nil
 			}
 			return nil, nil
 		})),
 		kong.ValueFormatter(func(v *kong.Value) string {
-			if v.Flag == nil || v.Flag.Name == "help" {
+			switch {
+			case v.Flag == nil || v.Flag.Name == "version":
 				return v.Help
+			case v.Flag.Name == "help":
+				return "Show this help."
 			}
 			return strings.TrimSuffix(v.Help, ".") + " ($" + envName(v.Flag.Name) + ")."
 		}),
@@ -147,12 +164,32 @@ func parse(args []string, env *Env) (cmd command, code int, err error) {
 	return map[string]command{"serve": &line.Serve, "check": &line.Check, "build": &line.Build, "init": &line.Init}[name], 0, nil
 }
 
+// version is that of the module the program was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
 // envName is the variable that stands for a flag.
 func envName(flag string) string {
 	return "OPENBOT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// fileError says why a file that flag names ("" for an argument) cannot be
+// used. The name is said once.
+func fileError(flag, name string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("there is no such file")
+		}
+	}
+	return fmt.Errorf("%s: %w", strings.TrimSpace(flag+" "+name), err)
+}
 
 // readLimited reads a file that somebody else may have written.
 func readLimited(name string, limit int64) ([]byte, error) {
@@ -161,16 +198,16 @@ func readLimited(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f, name, limit)
+	return readAll(f, limit)
 }
 
-func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
+func readAll(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, err
 	}
 	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("read %s: larger than %d bytes", name, limit)
+		return nil, fmt.Errorf("is larger than the %d bytes that are read", limit)
 	}
 	return data, nil
 }

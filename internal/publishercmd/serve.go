@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -26,7 +27,10 @@ type serveCommand struct {
 func (*serveCommand) Help() string {
 	return `Without a certificate it serves plain HTTP, and only where nobody else can reach it: on a loopback address, for a try or for a proxy on the same machine that ends TLS. If the proxy is another machine, name it in the configuration (proxy: trusted:); then everybody else is refused.
 
-SIGINT and SIGTERM stop it: running requests may end, at most 10 seconds.`
+SIGINT and SIGTERM stop it: running requests may end, at most 10 seconds.
+
+  publisher serve --config publisher.yaml
+  publisher serve --config publisher.yaml --listen :443 --tls-cert cert.pem --tls-key key.pem`
 }
 
 // Times of the HTTP server. The MCP endpoint lifts the last two for itself.
@@ -44,7 +48,15 @@ func (s *serveCommand) run(ctx context.Context, env *Env) error {
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		return badCallf("--tls-cert and --tls-key belong together: give both, or neither")
 	}
-	config, err := readConfig(s.Config)
+	if err := checkAddr("--listen", s.Listen); err != nil {
+		return err
+	}
+	if s.Metrics != "" {
+		if err := checkAddr("--metrics", s.Metrics); err != nil {
+			return err
+		}
+	}
+	config, err := readConfig("--config", s.Config)
 	if err != nil {
 		return err
 	}
@@ -64,14 +76,20 @@ func (s *serveCommand) run(ctx context.Context, env *Env) error {
 	}
 	if !plain {
 		certs := &certFiles{cert: s.TLSCert, key: s.TLSKey, log: log}
-		if _, err := certs.get(nil); err != nil {
+		pair, err := certs.get(nil)
+		if err != nil {
 			return err
+		}
+		if origin, err := url.Parse(config.settings.Origin); err == nil && pair.Leaf != nil {
+			if err := pair.Leaf.VerifyHostname(origin.Hostname()); err != nil {
+				log.Warn("the certificate does not cover the host of the origin: nobody will trust this server under it", "host", origin.Hostname(), "certificate", strings.Join(pair.Leaf.DNSNames, " "))
+			}
 		}
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certs.get}
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
+	listener, err := listen(ctx, "--listen", s.Listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
 	defer listener.Close()
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -149,6 +150,8 @@ type configFile struct {
 	settings settings
 	tree     *ast.File
 	trusted  []netip.Prefix
+	faults   faultList // of the form; publish gives them with all others
+	spoiled  []string  // paths of what could not be read
 }
 
 // fault is one thing that is wrong with a configuration.
@@ -174,33 +177,45 @@ func (l faultList) addTo(s *check.Section) {
 	}
 }
 
-// readConfig reads and checks the form of a configuration file. The error of a
-// file that could be read is a faultList.
-func readConfig(name string) (*configFile, error) {
+// readConfig reads a configuration file that flag names ("" for an argument).
+// Faults of its form wait for publish, unless nothing of it can be read: then
+// the error is a faultList.
+func readConfig(flag, name string) (*configFile, error) {
 	data, err := readLimited(name, maxConfig)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fileError(flag, name, err)
 	}
-	c := &configFile{name: name, dir: filepath.Dir(name)}
-	if c.tree, err = readYAML(data, &c.settings); err != nil {
+	return parseConfig(name, filepath.Dir(name), data)
+}
+
+func parseConfig(name, dir string, data []byte) (*configFile, error) {
+	c := &configFile{name: name, dir: dir}
+	var err error
+	if c.tree, err = parseYAML(data); err != nil {
 		return nil, faultList{c.yamlFault(err)}
 	}
-	var faults faultList
+	form := kinds{name: name}
+	for _, doc := range c.tree.Docs {
+		if doc.Body == nil || !form.fits(doc.Body, reflect.TypeFor[settings](), "", "") {
+			continue
+		}
+		if err := yaml.NodeToValue(doc.Body, &c.settings); err != nil {
+			return nil, append(form.faults, c.yamlFault(err))
+		}
+	}
+	c.faults, c.spoiled = form.faults, form.spoiled
 	if c.settings.Proxy != nil {
 		if len(c.settings.Proxy.Trusted) == 0 {
-			faults = append(faults, c.fault("proxy.trusted", "name the proxy: an address or a network, for instance 10.0.0.0/8"))
+			c.faults = append(c.faults, c.fault("proxy.trusted", "name the proxy: an address or a network, for instance 10.0.0.0/8"))
 		}
 		for i, t := range c.settings.Proxy.Trusted {
 			p, err := parsePrefix(t)
 			if err != nil {
-				faults = append(faults, c.fault(fmt.Sprintf("proxy.trusted[%d]", i), fmt.Sprintf("%q is no address or network", t)))
+				c.faults = append(c.faults, c.fault(fmt.Sprintf("proxy.trusted[%d]", i), fmt.Sprintf("%q is no address or network", t)))
 				continue
 			}
 			c.trusted = append(c.trusted, p)
 		}
-	}
-	if len(faults) > 0 {
-		return nil, faults
 	}
 	return c, nil
 }

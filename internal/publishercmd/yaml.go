@@ -23,9 +23,9 @@ const (
 	maxMembers = 100 // of one mapping
 )
 
-// readYAML parses a configuration file and fills into from it. The error is a
-// yaml.Error, or a *tooMuch.
-func readYAML(data []byte, into any) (*ast.File, error) {
+// parseYAML parses a configuration file. The error is a yaml.Error, or a
+// *tooMuch.
+func parseYAML(data []byte) (*ast.File, error) {
 	if n := bytes.Count(data, []byte("\n")); n > maxLines {
 		return nil, &tooMuch{maxLines + 1, fmt.Sprintf("the file has %d lines; at most %d are read", n, maxLines)}
 	}
@@ -49,7 +49,7 @@ func readYAML(data []byte, into any) (*ast.File, error) {
 			return nil, &tooMuch{0, fmt.Sprintf("with its aliases written out the file has more than %d values; use fewer", maxTokens)}
 		}
 	}
-	return tree, yaml.UnmarshalWithOptions(data, into, yaml.Strict())
+	return tree, nil
 }
 
 // tooMuch is a file beyond the bounds.
@@ -145,7 +145,7 @@ func weigh(node ast.Node, anchors map[string]int) int {
 	return min(n, maxTokens+1)
 }
 
-// yamlFault turns an error of readYAML into one line with its place. The
+// yamlFault turns an error of the YAML reader into one line with its place. The
 // message of a yaml.Error is asked for first: its Error draws the file.
 func (c *configFile) yamlFault(err error) fault {
 	f := fault{Finding: check.Finding{Level: check.Fault, Where: c.name}}

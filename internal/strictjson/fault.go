@@ -33,13 +33,9 @@ func (p *parser) cutOff() bool {
 	switch {
 	case len(rest) == 0:
 		return true
-	case rest[0] == '\\': // an escape sequence: six octets, or two of six
-		for _, c := range rest[1:] {
-			if c != 'u' && c != 'U' && c != '\\' && !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
-				return false
-			}
-		}
-		return len(rest) < 12
+	case rest[0] == '\\': // an escape of six octets, or two of them
+		const digits = "0123456789abcdefABCDEF"
+		return len(rest) == 1 || rest[1] == 'u' && len(rest) < 12 && len(bytes.Trim(rest, digits+`\u`)) == 0
 	case rest[0] >= utf8.RuneSelf:
 		return !utf8.FullRune(rest)
 	}

@@ -46,6 +46,9 @@ func Address(ctx context.Context, client *http.Client, target string) (*Report, 
 		first = w.docs[0]
 	}
 	for _, d := range w.inOrder(first) {
+		if d == first && looksLikeEndpoint(d) {
+			continue
+		}
 		if w.judge(ctx, rep, d) {
 			judged[d.URL] = true
 		}
@@ -54,8 +57,10 @@ func Address(ctx context.Context, client *http.Client, target string) (*Report, 
 		var e *discovery.Error
 		if !errors.As(err, &e) {
 			rep.Section("address", target).faultErr(err)
+		} else if first != nil && looksLikeEndpoint(first) {
+			rep.Section("address", target).fault("", "%s looks like an MCP endpoint: give the domain, the app's page or the card", first.URL)
 		} else if !judged[e.URL] || !speaksOfBody(e.Kind) {
-			rep.Section("address", target).fault("", "%s", e)
+			rep.Section("address", target).fault("", "%s", explain(e))
 		}
 		return rep, nil
 	}
@@ -68,7 +73,7 @@ func Address(ctx context.Context, client *http.Client, target string) (*Report, 
 	}
 	for _, e := range result.Failed {
 		if !judged[e.URL] || !speaksOfBody(e.Kind) {
-			rep.Section("address", e.URL).fault("", "%s", e)
+			rep.Section("address", e.URL).fault("", "%s", explain(e))
 		}
 	}
 	if result.Cut != "" {
@@ -246,6 +251,9 @@ func (w *walk) judgeHeaders(ctx context.Context, s *Section, d *discovery.Docume
 	}
 	if robots := h.Values("X-Robots-Tag"); len(robots) > 0 {
 		s.fact("X-Robots-Tag %s: public indexes act on it", strings.Join(robots, ", "))
+		if noIndex(robots) {
+			s.advise("", "this app will not be listed in public indexes: X-Robots-Tag says so")
+		}
 	}
 }
 
@@ -261,7 +269,7 @@ func (w *walk) judgeConditional(ctx context.Context, s *Section, d *discovery.Do
 	})
 	switch {
 	case err != nil:
-		s.fault("", "a conditional request failed: %s", discovery.FetchError(d.URL, err))
+		s.fault("", "a conditional request failed: %s", explain(discovery.FetchError(d.URL, err)))
 	case !again.NotModified:
 		s.fault("", "a conditional request for the unchanged document got status %d: answer 304", again.Status)
 	default:

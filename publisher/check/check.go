@@ -7,12 +7,14 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/catalog"
 	"github.com/openbot-build/openbot-go/internal/strictjson"
+	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 // Report is what a check found, in the order it was met.
@@ -92,6 +94,10 @@ func (s *Section) advise(pointer, format string, args ...any) {
 // faultErr adds every fault that err joins. The documents' errors all read
 // "pointer: message".
 func (s *Section) faultErr(err error) {
+	if refused, ok := errors.AsType[*publicnet.AddrError](err); ok { // its causes alone do not say what to do
+		s.fault("", "%s", refused)
+		return
+	}
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range list.Unwrap() {
 			s.faultErr(e)

@@ -230,9 +230,9 @@ func judgeLost(s *Section, pointer, address string, err error) {
 	case discovery.DNS:
 		s.fault(pointer, "the name of the endpoint cannot be looked up: create its DNS record, or correct the address in the card")
 	case discovery.Connect:
-		s.fault(pointer, "no connection to the endpoint, or it broke: start the server, and let the Internet reach it")
+		s.fault(pointer, "no connection to the endpoint, or it broke%s: start the server, and let the Internet reach it", clause(connectionFault(err)))
 	case discovery.TLS:
-		s.fault(pointer, "no secure connection to the endpoint (%s): repair its certificate, or its TLS settings", clip(orText(e.Detail, "TLS failed")))
+		s.fault(pointer, "no secure connection to the endpoint (%s): repair its certificate, or its TLS settings", clip(orText(connectionFault(err), orText(e.Detail, "TLS failed"))))
 	case discovery.Timeout:
 		s.fault(pointer, "the endpoint did not answer server/discover within %v: make it answer sooner, hosts ask it first", endpointTime)
 	case discovery.TooLarge:
@@ -366,6 +366,14 @@ func clip(s string) string {
 		n++
 	}
 	return s
+}
+
+// clause puts a cause in brackets, if there is one.
+func clause(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
 }
 
 func orText(s, none string) string {

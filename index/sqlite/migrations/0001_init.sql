@@ -88,13 +88,23 @@ CREATE TABLE need (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX need_doc ON need (doc);
 
--- New cards on other hosts, by the domain whose documents named them: what the
--- daily allowance is counted from. Rows older than a day mean nothing.
+-- New documents on other hosts, by the domain whose documents named them: what
+-- the daily allowance is counted from. Rows older than a day mean nothing.
 CREATE TABLE lead (
   found_by TEXT NOT NULL,
   at       INTEGER NOT NULL,
   url      TEXT NOT NULL,
   PRIMARY KEY (found_by, at, url)
+) STRICT, WITHOUT ROWID;
+
+-- Other new documents of a host ("host"), or of all hosts of a registrable domain
+-- ("*.domain"), by the hour; with "?" before the name, those that no document
+-- named. Rows older than a day mean nothing.
+CREATE TABLE added (
+  name TEXT NOT NULL,
+  hour INTEGER NOT NULL,                           -- since 1970
+  docs INTEGER NOT NULL,
+  PRIMARY KEY (name, hour)
 ) STRICT, WITHOUT ROWID;
 
 -- The newest outcomes of each document, numbered from 1 without gaps.
@@ -113,7 +123,7 @@ CREATE TABLE outcome (
 CREATE TABLE entry (
   n            INTEGER PRIMARY KEY,
   id           TEXT NOT NULL UNIQUE,
-  card_url     TEXT NOT NULL UNIQUE,
+  card_url     TEXT NOT NULL,                      -- found by its id, which is made from it
   seq          INTEGER NOT NULL,
   updated_at   INTEGER NOT NULL,
   state        TEXT NOT NULL,
@@ -137,7 +147,8 @@ CREATE TABLE entry (
   document     BLOB
 ) STRICT;
 CREATE UNIQUE INDEX entry_seq ON entry (seq);
-CREATE INDEX entry_state ON entry (state, updated_at);
+CREATE INDEX entry_state ON entry (state);
+CREATE INDEX entry_tombstone ON entry (updated_at) WHERE state = 'removed';
 
 -- The end of the feed, one row.
 CREATE TABLE feed (
