@@ -214,7 +214,7 @@ func (c *Crawler) acquire(ctx context.Context, addr netip.Addr) (release func(),
 // visit.
 func (c *Crawler) spread(d time.Duration, url string, at time.Time) time.Duration {
 	h := fnv.New64a()
-	_ = binary.Write(h, binary.LittleEndian, [2]uint64{c.seed, uint64(at.UnixMicro())}) //nolint:gosec // only mixed
+	_ = binary.Write(h, binary.LittleEndian, [2]uint64{c.seed, uint64(at.UnixMicro())}) // only mixed
 	_, _ = h.Write([]byte(url))
 	r := mathrand.New(mathrand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // spreads load, protects nothing
 	return min(jitter(d, r), maxInterval).Truncate(time.Microsecond)

@@ -61,7 +61,11 @@ func TestExplainGivenUp(t *testing.T) {
 		w.page(cardURL, "500", "")
 		w.add(cardURL)
 		w.until(15 * day)
-		if got := w.explained(cardURL); w.outcome(cardURL) == "unreachable" && !strings.Contains(got, "next visit 2000") {
+		if got := w.explained(cardURL); w.outcome(cardURL) != "unreachable" || strings.Contains(got, "next visit none") {
+			t.Errorf("%s", got)
+		}
+		w.until(45 * day) // nobody's document names it, and it never could be read
+		if got := w.explained(cardURL); w.outcome(cardURL) != "dropped" || !strings.Contains(got, "next visit none") {
 			t.Errorf("%s", got)
 		}
 	})

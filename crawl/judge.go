@@ -144,15 +144,18 @@ func (c *check) broken() verdict {
 	if c.fault == index.ReasonInvalid {
 		code = index.OutcomeInvalid
 	}
-	since := c.now
+	since, first := c.now, c.targetSince
 	if c.wasFault == c.fault {
 		since = c.faultSince
 	}
-	if c.targetSince.After(since) {
-		since = c.targetSince
+	if first.IsZero() {
+		first = since
 	}
-	if c.seen.Sub(since) >= apart {
+	if c.seen.Sub(first) >= apart && c.now.Sub(since) >= apart {
 		return c.remove(code, c.fault, c.text)
+	}
+	if first.After(since) {
+		since = first
 	}
 	v := c.keep(code, c.fault, c.text)
 	if v.entry != nil && v.entry.State != index.Removed {
@@ -348,7 +351,7 @@ func earlier(a, b time.Time) time.Time {
 // says so itself, or every part of it that is missing does. A part that could
 // not be read might have listed the card (OB-134).
 func allNoIndex(err error) bool {
-	if parts, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the list itself
+	if parts, ok := err.(interface{ Unwrap() []error }); ok { // the list itself
 		return !slices.ContainsFunc(parts.Unwrap(), func(e error) bool { return !allNoIndex(e) })
 	}
 	return errors.Is(err, errNoIndex)

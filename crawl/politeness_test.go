@@ -254,3 +254,40 @@ func TestRobotsHopWaitsForTheOtherOrigin(t *testing.T) {
 		}
 	})
 }
+
+// P4, P1: a hop of robots.txt on another origin keeps that origin's gap, and no
+// worker stands waiting for it.
+func TestRule_CrawlerP4_RobotsHopsKeepTheGap(t *testing.T) {
+	rule(t, func(t *testing.T, w *world) {
+		const www = "https://www.example.com"
+		w.page(www+"/robots.txt", "200", "User-agent: *\nCrawl-delay: 60\n")
+		w.page(www+wellKnownPath, "", catalogJSON())
+		w.add("www.example.com")
+		w.until(10 * time.Minute)
+		w.page("https://busy.example.net"+wellKnownPath, "", catalogJSON())
+		for i := range 10 {
+			host := fmt.Sprintf("h%d.example.org", i)
+			w.page("https://"+host+"/robots.txt", "301 "+www+"/robots.txt", "")
+			w.page("https://"+host+wellKnownPath, "", catalogJSON())
+			w.add(host)
+		}
+		w.until(12 * time.Minute)
+		w.add("busy.example.net")
+		w.settle()
+		if n := len(w.requests("https://busy.example.net/")); n != 2 {
+			t.Errorf("%d requests to a host that has nothing to do with it", n)
+		}
+		w.until(2 * time.Hour)
+		all := w.requests(www + "/")
+		for i := 1; i < len(all); i++ {
+			if d := all[i].Time.Sub(all[i-1].Time); d < 60*time.Second {
+				t.Errorf("%s came %s after %s", all[i], d, all[i-1])
+			}
+		}
+		for i := range 10 {
+			if got := w.outcome(fmt.Sprintf("https://h%d.example.org%s", i, wellKnownPath)); got != "read" {
+				t.Errorf("h%d: %s", i, got)
+			}
+		}
+	})
+}

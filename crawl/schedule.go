@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/openbot-build/openbot-go/index"
 )
 
 const (
@@ -79,37 +77,6 @@ func jitter(d time.Duration, r float64) time.Duration {
 // wakes it earlier.
 func waitDelay(since, now time.Time) time.Duration {
 	return min(max(now.Sub(since), askedAgain), day)
-}
-
-// due reports whether a document's own time to be asked for has come, or a
-// person's wish. A visit may come earlier, when another document's news wakes
-// whoever needs it, or because time alone changes an entry: then the stored copy
-// is judged, and a document that wakes others often costs no requests (D17).
-func (c *Crawler) due(w *work) bool {
-	d := &w.was
-	switch {
-	case w.ask, d.CheckedAt.IsZero(), w.now.Before(d.CheckedAt):
-		return true
-	case d.Class == index.ClassUser && (!usable(d.Fault) || d.NoIndex || w.now.Sub(d.ReadAt) >= askedAgain):
-		return true
-	}
-	return !w.now.Before(c.ownTime(d))
-}
-
-// ownTime is when a document that was asked for is to be asked for again.
-func (c *Crawler) ownTime(d *index.Doc) time.Time {
-	if d.Fails == 0 {
-		interval := d.Interval
-		if interval == 0 {
-			interval = firstInterval
-		}
-		return d.ReadAt.Add(c.spread(interval, d.URL, d.ReadAt))
-	}
-	next := d.CheckedAt.Add(c.spread(failureDelay(d.Fails), d.URL, d.CheckedAt))
-	if second := d.FaultSince.Add(apart); removes(d.Fault) && d.CheckedAt.Before(second) {
-		next = earlier(next, second) // the second look (D15)
-	}
-	return next
 }
 
 // gapAfter is the pause after a request that took so long (P1, R8).

@@ -75,14 +75,22 @@ func testDocuments(t *testing.T) {
 	for i := range 60 {
 		many = append(many, nests(fmt.Sprintf("%s/%d.json", origin, i)))
 	}
-	w := newWeb(map[string]answer{known: jsonCatalog(many...), site: page(link(other)), other: jsonCatalog(lists(cardURL))})
+	w := newWeb(map[string]answer{known: jsonCatalog(many...), site: page(link(other)), other: jsonCatalog()})
 	for i := range 60 {
 		w.pages[fmt.Sprintf("%s/%d.json", origin, i)] = jsonCatalog(many...)
 	}
-	w.finds(t, subject(site), "well-known unreadable", "link-header no_pointer", "website unreadable")
+	w.finds(t, subject(site), "well-known unreadable", "link-header no_pointer", "website not_listed")
 	if len(w.asked) != 50 {
 		t.Errorf("%d documents were read", len(w.asked))
 	}
+	// The roots of all kinds come first: parts cannot hide them.
+	w.pages[other] = jsonCatalog(lists(cardURL))
+	if c := w.confirm(t, subject(site)); c.Evidence == nil || c.Evidence.Kind != catalog.Website {
+		t.Errorf("evidence: %+v", c.Evidence)
+	}
+	// Among proofs the kinds keep their order.
+	w.pages[origin+"/3.json"] = jsonCatalog(lists(cardURL))
+	w.proves(t, subject(site), catalog.WellKnown, known, known, origin+"/3.json")
 }
 
 // OB-134: a part that could not be read makes a catalog unable to disprove, but

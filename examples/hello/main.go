@@ -62,7 +62,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:8080")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:8080")
 	if err != nil {
 		return err
 	}

@@ -174,7 +174,6 @@ type site struct {
 	http.Handler
 	store  *memory
 	search *search.Index
-	h      *handler
 }
 
 // open makes a site; change, may be nil, sets options.

@@ -21,6 +21,7 @@ type leased struct {
 
 	mu    sync.Mutex
 	hosts map[string]handedOut
+	most  int // hosts from which on those whose lease is over are looked for
 }
 
 // handedOut is one lease.
@@ -53,12 +54,13 @@ func (l *leased) remember(leases []index.Lease, docs []map[string]knownDoc, now 
 	if l.hosts == nil {
 		l.hosts = make(map[string]handedOut)
 	}
-	if n := len(l.hosts); n > 0 && n%1024 == 0 {
+	if len(l.hosts) >= max(l.most, 1024) {
 		for name, h := range l.hosts {
 			if h.until.Before(now) { // its owner is gone
 				delete(l.hosts, name)
 			}
 		}
+		l.most = 2 * len(l.hosts)
 	}
 	for i := range leases {
 		l.hosts[leases[i].Host.Name] = handedOut{leases[i].No, leases[i].Until, docs[i]}

@@ -226,7 +226,7 @@ func (s *Store) Close() error {
 	// A reader elsewhere may be in the way; then the log stays and is read at
 	// the next opening, so nothing is lost.
 	var busy, logged, moved int64
-	err := s.write.QueryRow(`PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &logged, &moved)
+	err := s.write.QueryRowContext(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &logged, &moved)
 	if err != nil || busy != 0 {
 		s.log.Info("index closed without a checkpoint", "path", s.path, "error", err)
 	}

@@ -185,8 +185,8 @@ func servers(ctx context.Context, _ *size) ([]comparison, func(), error) {
 	done := func() { client.CloseIdleConnections(); _ = server.stop() }
 	const most = 1 / 0.95
 	return []comparison{
-		{name: "200", slices: 10, ours: get(where.Ours, "", 200), bases: []base{{"a handler that writes the same headers and bytes, in the same server", get(where.Bare200, "", 200), most}}},
-		{name: "304", slices: 10, ours: get(where.Ours, c.etag, 304), bases: []base{{"the same", get(where.Bare304, c.etag, 304), most}}},
+		{name: "200", slices: 10, ours: get(where.Ours, "", 200), bases: []base{{what: "a handler that writes the same headers and bytes, in the same server", side: get(where.Bare200, "", 200), ratio: most}}},
+		{name: "304", slices: 10, ours: get(where.Ours, c.etag, 304), bases: []base{{what: "the same", side: get(where.Bare304, c.etag, 304), ratio: most}}},
 	}, done, nil
 }
 

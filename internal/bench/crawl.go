@@ -69,8 +69,9 @@ func crawls(ctx context.Context, size *size) ([]comparison, func(), error) {
 		name: fmt.Sprintf("%d sites, %d at a time", t.Sites, t.Workers), unit: "fetches/s", rounds: size.crawlRounds, memory: 150 << 20,
 		ours: t.side(func(ctx context.Context) (*child, error) { return start(ctx, roleCrawl, t) }),
 		bases: []base{{
-			"a loop that fetches the same URLs with the same gaps",
-			t.side(func(ctx context.Context) (*child, error) { return start(ctx, rolePlain, t) }), 1 / 0.7,
+			what:  "a loop that fetches the same URLs with the same gaps",
+			side:  t.side(func(ctx context.Context) (*child, error) { return start(ctx, rolePlain, t) }),
+			ratio: 1 / 0.7, extra: 500 * time.Microsecond,
 		}},
 	}
 	peer := filepath.Join(dir, "peer")
@@ -79,8 +80,9 @@ func crawls(ctx context.Context, size *size) ([]comparison, func(), error) {
 		fmt.Fprintf(os.Stderr, "bench: no comparison with colly, which cannot be built here: %v\n%s", err, out)
 	} else {
 		c.bases = append(c.bases, base{
-			"colly with robots.txt and a delay",
-			t.side(func(ctx context.Context) (*child, error) { return launch(exec.CommandContext(ctx, peer), t) }), 1, // #nosec G204 -- built above
+			what:  "colly with robots.txt and a delay",
+			side:  t.side(func(ctx context.Context) (*child, error) { return launch(exec.CommandContext(ctx, peer), t) }), // #nosec G204 -- built above
+			ratio: 1,
 		})
 	}
 	return []comparison{c}, done, nil

@@ -156,7 +156,7 @@ func (n *node) serve(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = n.server.Close()
 	}
-	<-failed
+	_ = <-failed // http.ErrServerClosed
 	if err != nil {
 		return fmt.Errorf("stop serving: %w", err)
 	}

@@ -326,8 +326,10 @@ func TestSessionsAreBounded(t *testing.T) {
 
 func TestNewRefusesOrigins(t *testing.T) {
 	s := mcp.NewServer(&mcp.Implementation{Name: "n/x", Version: "1"}, nil)
-	for _, o := range []string{"null", "*", "host.example.com", "https://host.example.com/", "https://host.example.com:443", "https://HOST.example.com", "ftp://a.example", "https://u@a.example", "",
-		"https://例え.example", "https://%E4%BE%8B.example", "http://ex ample.example", "https://a.example:", "https://a.example?", "https://a.example#"} {
+	for _, o := range []string{
+		"null", "*", "host.example.com", "https://host.example.com/", "https://host.example.com:443", "https://HOST.example.com", "ftp://a.example", "https://u@a.example", "",
+		"https://例え.example", "https://%E4%BE%8B.example", "http://ex ample.example", "https://a.example:", "https://a.example?", "https://a.example#",
+	} {
 		if _, err := New(s, &Options{Origins: []string{o}}); err == nil {
 			t.Errorf("origin %q was accepted", o)
 		}

@@ -279,7 +279,7 @@ func readManifest(dir string) ([]string, error) {
 
 func writeFile(dir string, f outFile) error {
 	target := filepath.Join(dir, filepath.FromSlash(f.name))
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // a public site
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { // a public site
 		return err
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(target), ".tmp-*")
@@ -287,7 +287,7 @@ func writeFile(dir string, f outFile) error {
 		return err
 	}
 	_, err = tmp.Write(f.data)
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()) //nolint:gosec // a public site
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()) // a public site
 	if err == nil {
 		err = os.Rename(tmp.Name(), target)
 	}

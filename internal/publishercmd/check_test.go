@@ -166,7 +166,7 @@ func TestCheckSaysWhy(t *testing.T) {
 	addr := log.wait(t, `msg=serving addr=(\S+)`)
 	plainLog, _ := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0")
 	plainAddr := plainLog.wait(t, `msg=serving addr=(\S+)`)
-	closed, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	closed, err := net.Listen("tcp", "127.0.0.1:0") // closed at once
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,7 +224,7 @@ func TestRule_DocumentsW8_TLS12OrLater(t *testing.T) {
 	log, _ := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
 	addr := log.wait(t, `msg=serving addr=(\S+)`)
 	for version, want := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
-		d := tls.Dialer{Config: &tls.Config{RootCAs: pool, ServerName: "apps.example.com", MinVersion: tls.VersionTLS10, MaxVersion: version}} //nolint:gosec // to see it refused
+		d := tls.Dialer{Config: &tls.Config{RootCAs: pool, ServerName: "apps.example.com", MinVersion: tls.VersionTLS10, MaxVersion: version}} // to see it refused
 		conn, err := d.DialContext(t.Context(), "tcp", addr)
 		if err == nil {
 			conn.Close()

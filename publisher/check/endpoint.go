@@ -193,7 +193,7 @@ type notedBody struct {
 
 func (b *notedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader's contract is the bare value
+	if err != nil && err != io.EOF { // io.Reader's contract is the bare value
 		b.note.mu.Lock()
 		b.note.err = err
 		b.note.mu.Unlock()
