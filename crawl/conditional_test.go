@@ -17,6 +17,7 @@ func validators(r fakenet.Request) string {
 
 // C1, FO-08: validators go back byte for byte, weak and unquoted ones too.
 func TestRule_CrawlerC1_ValidatorsByteForByte(t *testing.T) { once(t, "byteForByte", byteForByte) }
+
 func TestRule_FO08_ETagsChangeOnTheWay(t *testing.T) {
 	once(t, "byteForByte", byteForByte)
 	once(t, "sameBytesNewTag", sameBytesNewTag)
@@ -93,6 +94,7 @@ func sameBytesNewTag(t *testing.T) {
 
 // C4: a 304 to a request without validators is a failure.
 func TestRule_CrawlerC4_UnaskedNotModified(t *testing.T) { once(t, "unasked304", unasked304) }
+
 func TestRule_DocumentsR6_NotModified(t *testing.T) {
 	once(t, "unasked304", unasked304)
 	once(t, "thin304", thin304)

@@ -28,10 +28,12 @@ func foreignCopy(w *world) {
 
 // OB-112, OB-117, D34: each kind of evidence alone proves a card.
 func TestRule_OB112_EachKindOfEvidence(t *testing.T) { once(t, "evidenceKinds", evidenceKinds) }
+
 func TestRule_OB117_MutualEvidence(t *testing.T) {
 	once(t, "evidenceKinds", evidenceKinds)
 	once(t, "notEvidence", notEvidence)
 }
+
 func TestRule_D34_EvidenceIsMutual(t *testing.T) {
 	once(t, "evidenceKinds", evidenceKinds)
 	once(t, "notEvidence", notEvidence)
@@ -131,6 +133,7 @@ func TestRule_DocumentsE3_WhatLendsNothing(t *testing.T) {
 
 // OB-116, documents E2: a match is equality in normal form.
 func TestRule_OB116_NormalForm(t *testing.T) { once(t, "normalForm", normalForm) }
+
 func TestRule_DocumentsE2_NormalForm(t *testing.T) {
 	once(t, "normalForm", normalForm)
 	t.Run("foreign copy", func(t *testing.T) { rule(t, func(_ *testing.T, w *world) { foreignCopy(w) }) })

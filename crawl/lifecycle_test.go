@@ -14,13 +14,17 @@ import (
 func TestRule_OB114_UnreachableIsNotRemoval(t *testing.T) {
 	once(t, "unreachableCatalogs", unreachableCatalogs)
 }
+
 func TestRule_D14_OnlyACompleteCatalogRemoves(t *testing.T) {
 	once(t, "unreachableCatalogs", unreachableCatalogs)
 }
+
 func TestRule_OB137_NeverAnEmptyCatalog(t *testing.T) {
 	once(t, "unreachableCatalogs", unreachableCatalogs)
 }
+
 func TestRule_FO38_OneFailedFetch(t *testing.T) { once(t, "unreachableCatalogs", unreachableCatalogs) }
+
 func TestRule_OBT20_DelistedAndUnreadable(t *testing.T) {
 	once(t, "unreachableCatalogs", unreachableCatalogs)
 	once(t, "staleEdges", staleEdges)
@@ -157,6 +161,7 @@ func staleEdges(t *testing.T) {
 
 // OB-133, D15: what the card's own answers do.
 func TestRule_OB133_CardAnswers(t *testing.T) { once(t, "cardAnswers", cardAnswers) }
+
 func TestRule_D15_TheCardItself(t *testing.T) {
 	once(t, "cardAnswers", cardAnswers)
 	once(t, "noIndexRoundTrip", noIndexRoundTrip)

@@ -51,6 +51,7 @@ func gaps(t *testing.T) {
 
 // P2, FO-33: Retry-After on 429 and 503 delays the whole origin.
 func TestRule_CrawlerP2_RetryAfter(t *testing.T) { once(t, "retryAfterOrigin", retryAfterOrigin) }
+
 func TestRule_FO33_TheRudeCrawler(t *testing.T) {
 	once(t, "retryAfterOrigin", retryAfterOrigin)
 	once(t, "gaps", gaps)

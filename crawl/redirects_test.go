@@ -12,10 +12,12 @@ import (
 // P4: a hop or evidence on another origin is read on that host's own visit,
 // with its own robots.txt and gaps.
 func TestRule_CrawlerP4_OtherOrigins(t *testing.T) { once(t, "apexToWWW", apexToWWW) }
+
 func TestRule_FO07_ApexToWWW(t *testing.T) {
 	once(t, "apexToWWW", apexToWWW)
 	once(t, "badRedirects", badRedirects)
 }
+
 func TestRule_DocumentsR7_HopsUnderRobots(t *testing.T) {
 	once(t, "apexToWWW", apexToWWW)
 	once(t, "robotsEverywhere", robotsEverywhere)

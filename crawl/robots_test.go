@@ -73,7 +73,8 @@ func TestRule_CrawlerX3_UnavailableAfterPasses(t *testing.T) {
 }
 
 // OB-121, crawler R7: robots.txt is asked for every URL, redirect targets too.
-func TestRule_OB121_RobotsForEveryURL(t *testing.T)   { once(t, "robotsEverywhere", robotsEverywhere) }
+func TestRule_OB121_RobotsForEveryURL(t *testing.T) { once(t, "robotsEverywhere", robotsEverywhere) }
+
 func TestRule_CrawlerR7_HopsUnderRobots(t *testing.T) { once(t, "robotsEverywhere", robotsEverywhere) }
 
 func robotsEverywhere(t *testing.T) {
@@ -184,6 +185,7 @@ func robotsAnswers(t *testing.T) {
 
 // D38: a stored "no robots.txt" counts for 7 days while it cannot be read.
 func TestRule_D38_StoredNoneCountsSevenDays(t *testing.T) { once(t, "storedNone", storedNone) }
+
 func TestRule_CrawlerR6_RulesSurvive(t *testing.T) {
 	once(t, "storedNone", storedNone)
 	once(t, "robotsAnswers", robotsAnswers)

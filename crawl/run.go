@@ -24,8 +24,9 @@ const (
 
 // Run crawls until ctx ends or the store fails. When ctx ends, requests under
 // way are given up, their documents go back to the frontier as they were, what
-// is complete is written, and the error is nil. Otherwise it is the store's:
-// index.ErrFull, index.ErrCorrupt and the like.
+// is complete is written, and the error is nil if it could be. Otherwise it is
+// the store's: index.ErrFull, index.ErrCorrupt and the like. Meanwhile the store
+// is compacted, at the start and once a day.
 func (c *Crawler) Run(ctx context.Context) error {
 	return c.run(ctx, nil)
 }

@@ -296,6 +296,11 @@ func Needs(t *testing.T, open Open) {
 	v.Docs[0].Needs = []string{first, second}
 	v.Docs[1].Needs = []string{second}
 	s.apply(v)
+	for url, want := range map[string]bool{first: true, second: true, otherURL: false} {
+		if got, err := s.Needed(t.Context(), url); err != nil || got != want {
+			t.Errorf("%s is needed: %t, %v", url, got, err)
+		}
+	}
 
 	wake := func(urls ...string) {
 		t.Helper()

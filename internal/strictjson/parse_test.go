@@ -230,3 +230,24 @@ func TestMember(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// OB-137: a text that was cut off is told from one that is wrong, wherever the
+// cut falls.
+func TestRule_OB137_CutOffIsTold(t *testing.T) {
+	const whole = `{"a": [1.5e3, true, null, "\u00e9\ud83d\ude00日"], "b": {"c": -0}}`
+	truncated := func(text string) bool {
+		_, err := Parse([]byte(text))
+		var e *Error
+		return errors.As(err, &e) && e.Truncated
+	}
+	for n := range len(whole) {
+		if !truncated(whole[:n]) {
+			t.Errorf("%q is not told as cut off", whole[:n])
+		}
+	}
+	for _, wrong := range []string{`{"a": }`, `{"a": tru}`, `{"a" 1}`, `[1,]`, `{"a": "\x"}`, `{"a": "\ud800"}`, `{} {}`, "[\"\xff\"]", `[01]`, `nul1`, strings.Repeat("[", 70)} {
+		if truncated(wrong) {
+			t.Errorf("%q is told as cut off", wrong)
+		}
+	}
+}
