@@ -156,7 +156,7 @@ func (n *node) serve(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = n.server.Close()
 	}
-	_ = <-failed // http.ErrServerClosed
+	<-failed //nolint:errcheck // http.ErrServerClosed
 	if err != nil {
 		return fmt.Errorf("stop serving: %w", err)
 	}

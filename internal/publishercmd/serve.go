@@ -156,7 +156,7 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 		cancel()
 		err = server.Close()
 	}
-	_ = <-failed // http.ErrServerClosed
+	<-failed //nolint:errcheck // http.ErrServerClosed
 	err = errors.Join(err, closeSessions())
 	if err != nil {
 		return fmt.Errorf("stop: %w", err)
