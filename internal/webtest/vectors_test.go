@@ -53,8 +53,8 @@ func TestSourcesOfCases(t *testing.T) {
 	if got, failure := read("demo.json"); failure != "" || len(got) != 2 || got[1].N != 2 {
 		t.Errorf("own file and another: %v, %q", got, failure)
 	}
-	if _, failure := read("none.json"); !strings.Contains(failure, "there is no") {
-		t.Errorf("a directory without the file: %q", failure)
+	if _, failure := read("none.json"); !strings.Contains(failure, "no vectors") {
+		t.Errorf("no file anywhere: %q", failure)
 	}
 	if _, failure := read("bad.json"); !strings.Contains(failure, "unexpected end") {
 		t.Errorf("a broken file: %q", failure)
@@ -62,6 +62,15 @@ func TestSourcesOfCases(t *testing.T) {
 	t.Setenv("OPENBOT_VECTORS", "internal/webtest/testdata/vectors") // from the module's root
 	if got, failure := read("demo.json"); failure != "" || len(got) != 2 {
 		t.Errorf("a relative directory: %v, %q", got, failure)
+	}
+
+	t.Setenv("OPENBOT_VECTORS", t.TempDir())
+	if got, failure := read("demo.json"); failure != "" || len(got) != 1 || got[0].N != 1 {
+		t.Errorf("a directory without the file: %v, %q", got, failure)
+	}
+	t.Setenv("OPENBOT_VECTORS", filepath.Join(dir, "none"))
+	if _, failure := read("demo.json"); !strings.Contains(failure, "no such directory") {
+		t.Errorf("no directory: %q", failure)
 	}
 
 	other := filepath.Join(t.TempDir(), "a[b") // a directory's name is no pattern
