@@ -93,7 +93,7 @@ func badPointer(w *work, reason index.Reason, text string) result {
 	}
 	r.sentence = "It cannot be used now: " + text + "."
 	if !w.was.ReadAt.IsZero() {
-		r.sentence += " Entries that rest on it are kept, marked as stale."
+		r.sentence += restsOnIt
 	}
 	if reason == index.ReasonNoIndex {
 		r.sentence = "It was read, but " + text + "."
