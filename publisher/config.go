@@ -388,6 +388,7 @@ func newGate(cfg *Config, a *app) (*mcpgate.Gate, error) {
 		Origins:    a.AllowedOrigins,
 		Hosts:      []string{a.mcpURL.Host()},
 		ModernOnly: a.ModernOnly,
+		Modern:     a.Modern,
 		Log:        cfg.Log,
 	})
 }

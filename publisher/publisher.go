@@ -115,6 +115,12 @@ type App struct {
 	// 403; requests without one pass (OB-5).
 	AllowedOrigins []string
 
+	// Modern answers requests of revision 2026-07-28 in place of Server, once
+	// the transport's rules hold for them; publisher/gateway makes one. nil is
+	// Server. It has no effect without Server, which older clients are served
+	// from and the app's lists are judged by.
+	Modern http.Handler
+
 	// ModernOnly refuses MCP revisions older than 2026-07-28 (D30).
 	ModernOnly bool
 

@@ -13,7 +13,7 @@ const module = "github.com/openbot-build/openbot-go"
 // never its own line. A name that ends in "/..." stands for all packages
 // below it.
 var table = []line{
-	{"mains", "cmd/publisher cmd/crawler cmd/host internal/demo internal/bench examples/... internal/archtest/rulebook internal/archtest/testlog"},
+	{"mains", "cmd/publisher cmd/crawler cmd/host internal/demo internal/bench examples/... internal/archtest/rulebook internal/archtest/testlog internal/conformance"},
 	{"commands", "internal/publishercmd internal/crawlercmd internal/hostcmd"},
 	{"engines b", "publisher/gateway publisher/check index/api internal/hostweb"},
 	{"engines a", "crawl index/search index/sqlite index/postgres index/client host/sqlite"},

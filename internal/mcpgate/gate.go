@@ -55,6 +55,11 @@ type Options struct {
 	// is not looked at.
 	Hosts []string
 
+	// Modern answers requests of revision 2026-07-28 that passed the gate, in
+	// place of the server. RequestFrom gives it what the gate has read; the
+	// request's body can be read again. nil is the server.
+	Modern http.Handler
+
 	ModernOnly     bool          // refuse revisions older than 2026-07-28
 	MaxBody        int64         // bytes of one request; 0 is DefaultMaxBody
 	SessionTimeout time.Duration // idle time of a legacy session; 0 is DefaultSessionTimeout
