@@ -37,6 +37,7 @@ func Exercise(t *testing.T, open Open) {
 		{"atomicity", Atomicity},
 		{"documents", Documents},
 		{"bodies", Bodies},
+		{"copies", Copies},
 		{"needs", Needs},
 		{"entries", Entries},
 		{"states", States},

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -96,6 +97,7 @@ type batch struct {
 	known   map[string]knownDoc
 	needed  map[string]bool // URLs of visits' news that documents need
 	cut     map[string]bool // documents of the present visit that the limits turned away
+	shared  map[string]bool // cards of the present visit whose entry is made from the body that it writes
 
 	published bool
 	head      index.Head
@@ -127,7 +129,7 @@ func (b *batch) load(visits []index.Visit) error {
 		err := b.each(q.oldDocs, func(rows *sql.Rows) error {
 			var url string
 			var k knownDoc
-			err := rows.Scan(&url, &k.id, &k.kind, &k.needs, &k.hash, &k.body)
+			err := rows.Scan(&url, &k.id, word[index.Kind]{&k.kind}, &k.needs, &k.hash, &k.body)
 			b.known[url] = k
 			return err
 		}, jsonList(urls))
@@ -229,13 +231,34 @@ func (b *batch) visit(v *index.Visit, a *index.Applied) error {
 }
 
 func (b *batch) docs(v *index.Visit, a *index.Applied) error {
-	b.cut = nil
+	b.cut, b.shared = nil, nil
+	for i := range v.Entries {
+		e := &v.Entries[i]
+		if len(e.Document) > 0 && slices.ContainsFunc(v.Docs, func(d index.Doc) bool { return d.URL == e.CardURL && bytes.Equal(d.Body, e.Document) }) {
+			if b.shared == nil {
+				b.shared = make(map[string]bool)
+			}
+			b.shared[e.CardURL] = true
+		}
+	}
 	for i := range v.Docs {
 		if err := b.doc(v, &v.Docs[i], a); err != nil {
 			return err
 		}
 	}
 	for _, url := range v.Drop {
+		k, ok := b.known[url]
+		if !ok {
+			var err error
+			if k, ok, err = b.lookUp(url); err != nil {
+				return err
+			}
+		}
+		if ok && k.body {
+			if _, err := b.exec(b.store.stmts.ownDocument, k.id, index.ID(url)); err != nil {
+				return err
+			}
+		}
 		if _, err := b.exec(b.store.stmts.drop, url, v.Host); err != nil {
 			return err
 		}
@@ -274,15 +297,27 @@ func (b *batch) doc(v *index.Visit, d *index.Doc, a *index.Applied) (err error) 
 	switch {
 	case !known:
 		var r sql.Result
-		if r, err = b.on(q.addWhole).ExecContext(b.ctx, append(docValues(d, k.needs), bodyValue(d))...); err == nil {
+		if r, err = b.on(q.addWhole).ExecContext(b.ctx, addValues(d, &k)...); err == nil {
 			k.id, err = r.LastInsertId()
 		}
-	case k.sum == old.sum && (keep || !k.body):
+	case k.sum == old.sum:
 		_, err = b.exec(q.putTimes, timeValues(d, k.id)...)
 	case old.kind == d.Kind:
-		_, err = b.exec(q.putSameKind, updateValues(d, k, false, keep)...)
+		_, err = b.exec(q.putSameKind, contentValues(d, &k)...)
 	default:
-		_, err = b.exec(q.putDoc, updateValues(d, k, true, keep)...)
+		_, err = b.exec(q.putDoc, append([]any{string(d.Kind)}, contentValues(d, &k)...)...)
+	}
+	if err == nil && !keep && old.body && !b.shared[d.URL] {
+		_, err = b.exec(q.ownDocument, k.id, index.ID(d.URL))
+	}
+	switch {
+	case err != nil || keep:
+	case k.body && old.body:
+		_, err = b.exec(q.putBody, d.Body, k.id)
+	case k.body:
+		_, err = b.exec(q.addBody, d.Body, k.id)
+	case old.body:
+		_, err = b.exec(q.dropBody, k.id)
 	}
 	if err != nil {
 		return err
@@ -307,7 +342,7 @@ func (b *batch) doc(v *index.Visit, d *index.Doc, a *index.Applied) (err error) 
 func (b *batch) lookUp(url string) (k knownDoc, ok bool, err error) {
 	err = b.each(b.store.stmts.oldDocs, func(rows *sql.Rows) error {
 		ok = true
-		return rows.Scan(&url, &k.id, &k.kind, &k.needs, &k.hash, &k.body)
+		return rows.Scan(&url, &k.id, word[index.Kind]{&k.kind}, &k.needs, &k.hash, &k.body)
 	}, jsonList([]string{url}))
 	return k, ok, err
 }
@@ -347,9 +382,18 @@ func (b *batch) entry(at time.Time, e index.Entry, a *index.Applied) error {
 		}
 		e.Seq, e.UpdatedAt = b.head.Seq, b.head.UpdatedAt
 	}
-	put, values := b.store.stmts.putEntry, entryValues(&e)
-	if old != nil && e.Seq == old.Seq && e.Hash == old.Hash {
-		put, values = b.store.stmts.touchEntry, touchValues(&e)
+	var doc int64
+	if b.shared[e.CardURL] && len(e.Document) > 0 {
+		doc = b.known[e.CardURL].id
+	}
+	q := &b.store.stmts
+	put, values := q.addEntry, entryValues(&e, doc)
+	switch {
+	case old == nil:
+	case e.Seq == old.Seq && e.Hash == old.Hash:
+		put, values = q.touchEntry, touchValues(&e)
+	default:
+		put, values = q.putEntry, append(values[2:], e.ID)
 	}
 	if _, err := b.exec(put, values...); err != nil {
 		return err

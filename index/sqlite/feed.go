@@ -127,7 +127,7 @@ func (s *Store) Compact(ctx context.Context, before time.Time) (dropped int64, e
 	// A host that was visited, pinged, or asked to be left alone since stays: its
 	// lease number is what fences late visits.
 	const idle = `max(first_seen, lease_until, robots_tried_at, pinged_at, not_before) < ?2
-			AND NOT EXISTS (SELECT 1 FROM doc WHERE doc.host = host.name)`
+			AND NOT EXISTS (SELECT 1 FROM doc WHERE doc.host = host.id)`
 	return dropped, s.forget(ctx, at, `SELECT name FROM host WHERE name > ?1 AND `+idle+` ORDER BY name LIMIT ?3`,
 		`DELETE FROM host WHERE name IN (SELECT value FROM json_each(?1)) AND `+idle)
 }

@@ -116,7 +116,7 @@ func (a *adding) flush() error {
 		}
 	}
 	for n, urls := range a.newDocs {
-		_, err := a.exec(q.addDocs, n.host, string(n.kind), int64(n.class), n.due, n.from, n.foundBy, micro(a.now), jsonList(urls))
+		_, err := a.exec(q.addDocs, string(n.kind), int64(n.class), n.due, n.from, n.foundBy, micro(a.now), jsonList(urls), n.host)
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,9 @@ func (s *Store) Lease(ctx context.Context, r index.LeaseRequest) ([]index.Lease,
 	}
 	var leases []index.Lease
 	var docs []map[string]knownDoc
-	err := s.writing(ctx, "lease", func(t *tx) (err error) {
+	// A power cut ends all owners, who are processes of this machine: a lease
+	// that is lost with them protects nobody.
+	err := s.transact(ctx, "lease", "NORMAL", func(t *tx) (err error) {
 		ids, err := t.choose(micro(r.Now), r.Hosts)
 		if err != nil || len(ids) == 0 {
 			return err
@@ -293,51 +295,59 @@ func (t *tx) choose(now int64, n int) ([]int64, error) {
 // claim makes the hosts r.Owner's and reads what is due on them. It also gives
 // what is to be remembered of each lease.
 func (t *tx) claim(r index.LeaseRequest, ids []int64) (leases []index.Lease, handed []map[string]knownDoc, err error) {
+	type claimed struct {
+		index.Lease
+		id   int64
+		docs []*dueDoc
+	}
 	until := fromMicro(micro(r.Now.Add(r.TTL)))
-	leases = make([]index.Lease, 0, len(ids))
-	names := make([]string, 0, len(ids))
+	hosts := make([]*claimed, 0, len(ids))
+	byID := make(map[int64]*claimed, len(ids))
 	err = t.each(t.store.stmts.claim, func(rows *sql.Rows) error {
-		l := index.Lease{Owner: r.Owner, Until: until}
-		err := scanHost(rows, &l.Host, &l.No)
-		leases, names = append(leases, l), append(names, l.Host.Name)
+		h := &claimed{Lease: index.Lease{Owner: r.Owner, Until: until}}
+		err := scanHost(rows, &h.Host, &h.No, &h.id)
+		hosts, byID[h.id] = append(hosts, h), h
 		return err
 	}, r.Owner, micro(until), jsonNumbers(ids))
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(leases, func(a, b index.Lease) int {
+	slices.SortFunc(hosts, func(a, b *claimed) int {
 		if a.Host.Class != b.Host.Class {
 			return int(a.Host.Class - b.Host.Class)
 		}
 		return a.Host.NextAt.Compare(b.Host.NextAt)
 	})
-	due := make(map[string][]*dueDoc, len(leases))
 	err = t.each(t.store.stmts.dueDocs, func(rows *sql.Rows) error {
+		var host int64
 		d := new(dueDoc)
-		err := scanDoc(rows, &d.Doc, &d.id, &d.asked, &d.body)
-		due[d.Host] = append(due[d.Host], d)
-		return err
-	}, jsonList(names), micro(r.Now), r.Docs)
+		if err := scanDoc(rows, &d.Doc, &host, &d.id, &d.asked, &d.body); err != nil {
+			return err
+		}
+		h := byID[host]
+		d.Host = h.Host.Name
+		h.docs = append(h.docs, d)
+		return nil
+	}, jsonNumbers(ids), micro(r.Now), r.Docs)
 	if err != nil {
 		return nil, nil, err
 	}
 	var asked []int64
-	handed = make([]map[string]knownDoc, len(leases))
-	for i := range leases {
-		l := &leases[i]
-		docs := due[l.Host.Name]
-		slices.SortFunc(docs, byClassAndTime)
-		docs = docs[:min(len(docs), r.Docs)]
-		l.Docs, handed[i] = make([]index.Doc, 0, len(docs)), make(map[string]knownDoc, len(docs))
+	for _, h := range hosts {
+		slices.SortFunc(h.docs, byClassAndTime)
+		docs := h.docs[:min(len(h.docs), r.Docs)]
+		known := make(map[string]knownDoc, len(docs))
+		h.Docs = make([]index.Doc, 0, len(docs))
 		for _, d := range docs {
-			l.Docs = append(l.Docs, d.Doc)
+			h.Docs = append(h.Docs, d.Doc)
 			k := knownDoc{id: d.id, kind: d.Kind, needs: lines(d.Needs), hash: d.Hash, body: d.body}
 			k.sum = t.store.leased.contents(&d.Doc, &k)
-			handed[i][d.URL] = k
+			known[d.URL] = k
 			if d.asked {
 				asked = append(asked, d.id)
 			}
 		}
+		leases, handed = append(leases, h.Lease), append(handed, known)
 	}
 	if len(asked) > 0 {
 		_, err = t.exec(t.store.stmts.handedOut, jsonNumbers(asked))

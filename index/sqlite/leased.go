@@ -99,29 +99,22 @@ func (l *leased) contents(d *index.Doc, k *knownDoc) uint64 {
 		binary.LittleEndian.PutUint64(b[:], uint64(n))
 		_, _ = h.Write(b[:])
 	}
-	text := func(s string) {
-		number(int64(len(s)))
-		_, _ = h.WriteString(s)
-	}
-	texts := func(list []string) {
+	texts := func(list ...string) {
 		number(int64(len(list)))
 		for _, s := range list {
-			text(s)
+			number(int64(len(s)))
+			_, _ = h.WriteString(s)
 		}
 	}
-	for _, s := range [...]string{
-		string(d.Kind), d.From, d.FoundBy, d.FinalURL, d.ETag, d.LastModified, d.ContentType, d.CacheControl,
-		d.Hash, string(d.Fault), d.FaultText, k.needs,
-	} {
-		text(s)
-	}
+	texts(string(d.Kind), d.From, d.FoundBy, d.FinalURL, d.ETag, d.LastModified, d.ContentType, d.CacheControl,
+		d.Hash, string(d.Fault), d.FaultText, k.needs)
 	number(micro(d.FirstSeen))
 	number(micro(d.FaultSince))
 	number(bit(d.NoIndex))
-	texts(d.Chain)
-	texts(d.Link)
-	texts(d.XRobots)
-	texts(d.Targets)
+	texts(d.Chain...)
+	texts(d.Link...)
+	texts(d.XRobots...)
+	texts(d.Targets...)
 	number(bit(k.body))
 	return max(h.Sum64(), 1)
 }

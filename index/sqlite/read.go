@@ -40,7 +40,7 @@ func (s *Store) ByCard(ctx context.Context, cardURL string) (*index.Entry, error
 // Doc implements index.Store.
 func (s *Store) Doc(ctx context.Context, url string) (*index.Doc, error) {
 	d := new(index.Doc)
-	if err := scanDoc(s.stmts.doc.QueryRowContext(ctx, url), d, &d.Body); err != nil {
+	if err := scanDoc(s.stmts.doc.QueryRowContext(ctx, url), d, &d.Host, &d.Body); err != nil {
 		return nil, fmt.Errorf("read document %s: %w", url, missing(err))
 	}
 	return d, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 
 // Columns in the order in which the functions below read and write them.
 const (
-	docColumns = `url, host, kind, class, next_at, from_url, found_by, first_seen, interval, checked_at, read_at,
-		full_get_at, status, final_url, chain, etag, last_modified, content_type, cache_control, link, x_robots,
-		hash, noindex, fault, fault_text, fault_since, fails, needs, targets` // and body, when asked for
+	// But for the number of the host.
+	docColumns = `doc.url, doc.kind, doc.class, doc.next_at, doc.interval, doc.checked_at, doc.read_at, doc.full_get_at,
+		doc.status, doc.fails, doc.first_seen, doc.from_url, doc.found_by, doc.hash, doc.needs, doc.about`
 	hostColumns = `name, domain, found_by, first_seen, class, next_at, not_before, gap, fails, ip_key,
 		robots_state, robots_read_at, robots_tried_at, robots_unreachable, robots_problem,
 		robots_etag, robots_modified, robots_final_url, robots_rules`
@@ -156,72 +157,84 @@ func (l list) Scan(v any) error {
 	return nil
 }
 
+// scanDoc reads a document but for its host; more is where what was asked for
+// beside docColumns goes.
 func scanDoc(row scanner, d *index.Doc, more ...any) error {
 	return row.Scan(append([]any{
-		&d.URL, &d.Host,
+		&d.URL,
 		word[index.Kind]{&d.Kind},
 		number{(*int)(&d.Class)},
 		moment{&d.NextAt},
-		&d.From, &d.FoundBy,
-		moment{&d.FirstSeen},
 		span{&d.Interval},
 		moment{&d.CheckedAt},
 		moment{&d.ReadAt},
 		moment{&d.FullGetAt},
 		number{&d.Status},
-		&d.FinalURL,
-		list{&d.Chain},
-		&d.ETag, &d.LastModified, &d.ContentType, &d.CacheControl,
-		list{&d.Link},
-		list{&d.XRobots},
-		&d.Hash, &d.NoIndex,
-		word[index.Reason]{&d.Fault},
-		&d.FaultText,
-		moment{&d.FaultSince},
 		number{&d.Fails},
+		moment{&d.FirstSeen},
+		&d.From, &d.FoundBy,
+		&d.Hash,
 		list{&d.Needs},
-		list{&d.Targets},
+		about{d},
 	}, more...)...)
 }
 
-// docValues are those of docColumns.
-func docValues(d *index.Doc, needs string) []any {
-	return append(make([]any, 0, 36), // and what callers append
-		d.URL, d.Host, string(d.Kind), int64(d.Class), orNull(d.NextAt), d.From, d.FoundBy, micro(d.FirstSeen),
-		d.Interval.Microseconds(), micro(d.CheckedAt), micro(d.ReadAt), micro(d.FullGetAt),
-		int64(d.Status), d.FinalURL, lines(d.Chain), d.ETag, d.LastModified, d.ContentType, d.CacheControl,
-		lines(d.Link), lines(d.XRobots), d.Hash, bit(d.NoIndex), string(d.Fault), d.FaultText, micro(d.FaultSince),
-		int64(d.Fails), needs, lines(d.Targets),
-	)
+// about scans and gives what doc.about holds.
+type about struct{ d *index.Doc }
+
+func (a about) text() string {
+	d := a.d
+	return lines([]string{
+		d.FinalURL, lines(d.Chain), d.ETag, d.LastModified, d.ContentType, d.CacheControl, lines(d.Link), lines(d.XRobots),
+		strconv.FormatInt(bit(d.NoIndex), 10), string(d.Fault), d.FaultText, strconv.FormatInt(micro(d.FaultSince), 10), lines(d.Targets),
+	})
 }
 
-func bodyValue(d *index.Doc) any {
-	if len(d.Body) == 0 {
+// Scan takes text that a newer version of the schema made longer, and none.
+func (a about) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("a text column holds %T", v)
+	}
+	l := fromLines(text)
+	if len(l) == 0 {
 		return nil
 	}
-	return d.Body
+	if len(l) < 13 {
+		return fmt.Errorf("doc.about has %d lines", len(l))
+	}
+	since, err := strconv.ParseInt(l[11], 10, 64)
+	if err != nil {
+		return fmt.Errorf("doc.about: %w", err)
+	}
+	d := a.d
+	d.FinalURL, d.Chain, d.ETag, d.LastModified, d.ContentType, d.CacheControl = l[0], fromLines(l[1]), l[2], l[3], l[4], l[5]
+	d.Link, d.XRobots, d.NoIndex, d.Fault, d.FaultText = fromLines(l[6]), fromLines(l[7]), l[8] == "1", index.Reason(l[9]), l[10]
+	d.FaultSince, d.Targets = fromMicro(since), fromLines(l[12])
+	return nil
 }
 
-// updateValues are those of putSameKind, or with kind of putDoc.
-func updateValues(d *index.Doc, k knownDoc, kind, keepBody bool) []any {
-	values := docValues(d, k.needs)[5:]
-	if kind {
-		values = slices.Insert(values, 0, any(string(d.Kind)))
+// addValues are those of addWhole.
+func addValues(d *index.Doc, k *knownDoc) []any {
+	return []any{
+		d.URL, d.Host, string(d.Kind), int64(d.Class), orNull(d.NextAt), d.Interval.Microseconds(), micro(d.CheckedAt), micro(d.ReadAt),
+		micro(d.FullGetAt), int64(d.Status), int64(d.Fails), micro(d.FirstSeen), d.From, d.FoundBy,
+		d.Hash, k.needs, about{d}.text(), bit(k.body),
 	}
-	values = append(values, bit(keepBody), bodyValue(d))
-	return append(values, nextValues(d, k.id)...)
+}
+
+// contentValues are those of putContent.
+func contentValues(d *index.Doc, k *knownDoc) []any {
+	return append([]any{d.From, d.FoundBy, micro(d.FirstSeen), d.Hash, k.needs, about{d}.text(), bit(k.body)}, timeValues(d, k.id)...)
 }
 
 // timeValues are those of putTimes.
 func timeValues(d *index.Doc, id int64) []any {
-	values := append(make([]any, 0, 11), d.Interval.Microseconds(), micro(d.CheckedAt), micro(d.ReadAt), micro(d.FullGetAt), int64(d.Status), int64(d.Fails))
-	return append(values, nextValues(d, id)...)
-}
-
-// nextValues are those of nextVisit, and the id.
-func nextValues(d *index.Doc, id int64) []any {
 	class, next := int64(d.Class), orNull(d.NextAt)
-	return []any{class, class, next, next, id}
+	return []any{
+		d.Interval.Microseconds(), micro(d.CheckedAt), micro(d.ReadAt), micro(d.FullGetAt), int64(d.Status), int64(d.Fails),
+		class, class, next, next, id,
+	}
 }
 
 func bit(b bool) int64 {
@@ -300,26 +313,31 @@ func scanEntry(row scanner, e *index.Entry, more ...any) error {
 	return err
 }
 
-func entryValues(e *index.Entry) []any {
+// entryValues are those of addEntry. doc is whose body is the document; 0: it
+// is stored with the entry.
+func entryValues(e *index.Entry, doc int64) []any {
 	var proof catalog.Evidence
 	if e.Evidence != nil {
 		proof = *e.Evidence
 	}
-	var document any
-	if len(e.Document) > 0 {
+	var document, of any
+	switch {
+	case doc != 0:
+		of = doc
+	case len(e.Document) > 0:
 		document = e.Document
 	}
 	return []any{
 		e.ID, e.CardURL, e.Seq, micro(e.UpdatedAt), string(e.State), string(e.Reason), micro(e.StaleSince),
 		micro(e.FirstSeen), micro(e.CheckedAt), e.FinalURL, lines(e.Chain),
 		e.Hash, e.Name, e.Version, e.Identifier, e.DisplayName, e.Description, lines(e.Tags),
-		string(proof.Kind), proof.CatalogURL, lines(proof.Chain), micro(proof.CheckedAt), document,
+		string(proof.Kind), proof.CatalogURL, lines(proof.Chain), micro(proof.CheckedAt), document, of,
 	}
 }
 
 // touchValues are those of touchEntry.
 func touchValues(e *index.Entry) []any {
-	all := entryValues(e) // in the order of entryColumns
+	all := entryValues(e, 0) // in the order of entryColumns
 	values := append(make([]any, 0, 16), all[6:11]...)
 	values = append(values, all[12:22]...)
 	return append(values, e.ID)
@@ -331,19 +349,10 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 // set gives "a = ?, b = ?, ..." for columns, without those left out. Numbered
 // parameters would be longer to bind: the driver asks for each one's name.
 func set(columns string, leaveOut ...string) string {
-	return assign(columns, func(string) string { return "?" }, leaveOut)
-}
-
-// excluded is set for an upsert: each column gets what could not be inserted.
-func excluded(columns string, leaveOut ...string) string {
-	return assign(columns, func(c string) string { return "excluded." + c }, leaveOut)
-}
-
-func assign(columns string, value func(column string) string, leaveOut []string) string {
 	var parts []string
 	for c := range strings.SplitSeq(columns, ",") {
 		if c = strings.TrimSpace(c); !slices.Contains(leaveOut, c) {
-			parts = append(parts, c+" = "+value(c))
+			parts = append(parts, c+" = ?")
 		}
 	}
 	return strings.Join(parts, ", ")

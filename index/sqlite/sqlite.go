@@ -2,7 +2,7 @@
 // It implements the contract of package index on SQLite in write-ahead mode
 // with one writing connection and a few reading ones.
 //
-// Durability: commits are synced (PRAGMA synchronous = FULL). A killed process
+// Durability: commits but those of leases are synced (PRAGMA synchronous = FULL). A killed process
 // would lose nothing without that, but after a power cut the newest commits
 // could be missing while followers of the change feed have already seen their
 // numbers, and the next commits would give the same numbers to other changes.

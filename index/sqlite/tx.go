@@ -26,7 +26,23 @@ type tx struct {
 // writing runs fn in one transaction, which is committed when fn gives no
 // error. what names the call in errors.
 func (s *Store) writing(ctx context.Context, what string, fn func(*tx) error) error {
-	t, err := s.write.BeginTx(ctx, nil)
+	return s.transact(ctx, what, "FULL", fn)
+}
+
+// transact is writing with a choice of what the commit waits for. With
+// "NORMAL" it is not synced: a power cut may lose it, together with nothing that
+// was committed before it and everything after it until the next one that is
+// synced.
+func (s *Store) transact(ctx context.Context, what, synchronous string, fn func(*tx) error) error {
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, explain(err))
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "PRAGMA synchronous = "+synchronous); err != nil {
+		return fmt.Errorf("%s: %w", what, explain(err))
+	}
+	t, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, explain(err))
 	}

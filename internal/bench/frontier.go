@@ -58,10 +58,12 @@ func openFrontier(ctx context.Context, dir string, hosts, docs int) (*frontier, 
 			INSERT INTO host (name, domain, found_by, first_seen, class, next_at)
 			SELECT 'host' || i || '.example.com', 'example.com', '', ?3, 2, ?3 FROM h WHERE ?2 > 0 AND ?4 IS NOT NULL`,
 		`WITH RECURSIVE d(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM d WHERE i + 1 < ?2),
-			u AS (SELECT name, 'https://' || name || '/apps/' || i || '/server-card.json' AS url FROM host CROSS JOIN d)
-			INSERT INTO doc (url, host, kind, class, next_at, from_url, found_by, first_seen, interval, status, final_url, etag, content_type, hash, body)
-			SELECT url, name, 'card', 2, ?3, '', '', ?3, 86400000000, 200, url, '"0123456789abcdef"', 'application/json', lower(hex(randomblob(32))), ?4
-			FROM u WHERE ?1 > 0`,
+			u AS (SELECT host.id, 'https://' || name || '/apps/' || i || '/server-card.json' AS url FROM host CROSS JOIN d)
+			INSERT INTO doc (url, host, kind, class, next_at, from_url, found_by, first_seen, interval, status, hash, about, stored)
+			SELECT url, id, 'card', 2, ?3, '', '', ?3, 86400000000, 200, lower(hex(randomblob(32))),
+				replace(url || '||"0123456789abcdef"||application/json||||0|||0||', '|', char(10)), 1
+			FROM u WHERE ?1 > 0 AND ?4 IS NOT NULL`,
+		`INSERT INTO body (doc, bytes) SELECT id, ?4 FROM doc WHERE ?1 + ?2 + ?3 > 0`,
 	} {
 		if _, err := f.bare.ExecContext(ctx, text, hosts, docs, f.now.UnixMicro(), f.card); err != nil {
 			return nil, errors.Join(err, f.close())
@@ -159,22 +161,22 @@ func (f *frontier) leastClaim(ctx context.Context) (docs []int64, err error) {
 	}
 	defer func() { _ = tx.Rollback() }()
 	rows, err := tx.QueryContext(ctx, `UPDATE host SET owner = 'bench', lease_no = lease_no + 1, lease_until = ?3 WHERE id IN (
-		SELECT id FROM host WHERE class = 2 AND ready_at <= ?1 ORDER BY ready_at LIMIT ?2) RETURNING name`, f.now.UnixMicro(), f.hosts, f.now.Add(time.Minute).UnixMicro())
+		SELECT id FROM host WHERE class = 2 AND ready_at <= ?1 ORDER BY ready_at LIMIT ?2) RETURNING id`, f.now.UnixMicro(), f.hosts, f.now.Add(time.Minute).UnixMicro())
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	var hosts []int64
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		names = append(names, name)
+		hosts = append(hosts, id)
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return nil, err
 	}
-	list, err := json.Marshal(names)
+	list, err := json.Marshal(hosts)
 	if err != nil {
 		return nil, err
 	}

@@ -61,16 +61,17 @@ func (a *audit) rows(t *testing.T) {
 	for what, query := range map[string]string{
 		"rows without what they refer to":        `SELECT count(*) FROM pragma_foreign_key_check`,
 		"documents without a next visit":         `SELECT count(*) FROM doc WHERE next_at IS NULL`,
-		"documents without a host":               `SELECT count(*) FROM doc WHERE host NOT IN (SELECT name FROM host)`,
-		"hosts whose next visit is another than": `SELECT count(*) FROM host h WHERE next_at IS NOT max(not_before, (SELECT min(next_at) FROM doc WHERE host = h.name))`,
+		"documents without a host":               `SELECT count(*) FROM doc WHERE host NOT IN (SELECT id FROM host)`,
+		"hosts whose next visit is another than": `SELECT count(*) FROM host h WHERE next_at IS NOT max(not_before, (SELECT min(next_at) FROM doc WHERE host = h.id))`,
 		"visited documents without an outcome":   `SELECT count(*) FROM doc WHERE checked_at > 0 AND url NOT IN (SELECT url FROM outcome)`,
 		"outcomes of documents never visited":    `SELECT count(*) FROM outcome WHERE url NOT IN (SELECT url FROM doc WHERE checked_at > 0)`,
 		"outcomes before the newest visit only":  `SELECT count(*) FROM doc WHERE checked_at > 0 AND checked_at > (SELECT max(at) FROM outcome o WHERE o.url = doc.url)`,
 		"outcomes whose numbers have gaps":       `SELECT count(*) FROM (SELECT max(n) - count(*) AS gap FROM outcome GROUP BY url) WHERE gap <> 0`,
-		"hosts read without their robots.txt":    `SELECT count(*) FROM doc JOIN host ON host.name = doc.host WHERE checked_at > 0 AND robots_state = ''`,
+		"hosts read without their robots.txt":    `SELECT count(*) FROM doc JOIN host ON host.id = doc.host WHERE checked_at > 0 AND robots_state = ''`,
 		"leases without an owner":                `SELECT count(*) FROM host WHERE (owner = '') <> (lease_until = 0)`,
-		"entries without their document":         `SELECT count(*) FROM entry e LEFT JOIN doc d ON d.url = e.card_url WHERE d.hash IS NOT e.hash OR d.body IS NOT e.document`,
+		"entries without their document":         `SELECT count(*) FROM entry e LEFT JOIN doc d ON d.url = e.card_url LEFT JOIN body b ON b.doc = d.id WHERE d.hash IS NOT e.hash OR b.bytes IS NOT coalesce(e.document, (SELECT bytes FROM body WHERE doc = e.doc))`,
 		"cards read and proven without an entry": `SELECT count(*) FROM outcome WHERE code = 'listed' AND url NOT IN (SELECT card_url FROM entry)`,
+		"documents without their body":           `SELECT count(*) FROM doc WHERE stored <> EXISTS (SELECT 1 FROM body WHERE body.doc = doc.id)`,
 		"needs that nothing names":               `SELECT count(*) FROM need n JOIN doc d ON d.id = n.doc WHERE instr(d.needs, n.url) = 0`,
 	} {
 		var n int
