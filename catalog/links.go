@@ -6,7 +6,12 @@ import (
 	"github.com/openbot-build/openbot-go/internal/weburl"
 )
 
-// targets collects addresses in normal form, each once, in order.
+// maxTargets is how many addresses one document can name as its catalogs. A
+// hostile one of 1 MiB, at an address of 8 KiB, could name 30,000 of 8 KiB each.
+const maxTargets = 1000
+
+// targets collects addresses in normal form, each once, in order, at most
+// maxTargets.
 type targets struct {
 	list []string
 	seen map[string]bool
@@ -15,6 +20,9 @@ type targets struct {
 // add resolves ref against base. What does not end as an https address without
 // user-info is left out.
 func (t *targets) add(base weburl.URL, ref string) {
+	if len(t.list) >= maxTargets {
+		return
+	}
 	u, err := base.Resolve(ref)
 	if err != nil || t.seen[u.String()] {
 		return

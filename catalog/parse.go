@@ -100,6 +100,10 @@ const (
 const (
 	maxSkipped  = 1000
 	maxWarnings = 98 // and up to two that count the rest
+
+	// maxURLs is how many octets the addresses of all entries may have once they
+	// are resolved: a short one against a base of 8 KiB has 8 KiB, too.
+	maxURLs = 8 << 20
 )
 
 type reader struct {
@@ -108,6 +112,8 @@ type reader struct {
 	faults      []error
 	moreWarn    int // warnings that were left out
 	moreSkipped int // skipped entries that were left out
+	urls        int // octets of the addresses so far
+	plainBase   *url.URL
 }
 
 func (r *reader) fault(pointer, format string, args ...any) {
@@ -303,8 +309,12 @@ func (r *reader) target(e *Entry, address, data strictjson.Value) (reason, detai
 		return reasonBadURL, "has a url that is " + address.Kind().String() + "; write an https address"
 	}
 	ref := address.Text()
+	if r.urls > maxURLs {
+		return reasonBadURL, "has a url that cannot be used: the addresses before it are too long to read more; write fewer or shorter ones"
+	}
+	defer func() { r.urls += len(e.URL) }()
 	if !e.IsCard() && !e.IsCatalog() {
-		e.URL = resolveAny(r.base.String(), ref)
+		e.URL = r.resolveAny(ref)
 		return "", ""
 	}
 	if strings.TrimSpace(ref) == "" {
@@ -326,12 +336,15 @@ func (r *reader) target(e *Entry, address, data strictjson.Value) (reason, detai
 
 // resolveAny resolves the address of something that we do not read; what
 // cannot be resolved stays as written.
-func resolveAny(base, ref string) string {
-	b, err := url.Parse(base)
-	if err != nil {
-		return ref
+func (r *reader) resolveAny(ref string) string {
+	if r.plainBase == nil {
+		b, err := url.Parse(r.base.String())
+		if err != nil {
+			return ref
+		}
+		r.plainBase = b
 	}
-	u, err := b.Parse(ref)
+	u, err := r.plainBase.Parse(ref)
 	if err != nil {
 		return ref
 	}

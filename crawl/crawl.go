@@ -102,6 +102,9 @@ type Crawler struct {
 
 	origins   *places[string]       // one request at a time each, with its gap
 	addresses *places[netip.Prefix] // MaxPerIP each
+	room      *room                 // for what visits keep
+	desk      *room                 // for documents that are being taken apart
+	cache     *room                 // for catalogs that visits have read
 	seed      uint64
 }
 
@@ -153,7 +156,7 @@ func New(cfg *Config) (*Crawler, error) {
 	}
 	c := &Crawler{
 		store: cfg.Store, owner: cfg.Owner, workers: cfg.Workers, log: cfg.Log, visited: cfg.Visited,
-		origins: newPlaces[string](1),
+		origins: newPlaces[string](1), room: newRoom(roomBytes), desk: newRoom(deskBytes), cache: newRoom(cacheBytes),
 	}
 	if c.owner == "" {
 		c.owner = randomName()
@@ -214,7 +217,10 @@ func (c *Crawler) acquire(ctx context.Context, addr netip.Addr) (release func(),
 // visit.
 func (c *Crawler) spread(d time.Duration, url string, at time.Time) time.Duration {
 	h := fnv.New64a()
-	_ = binary.Write(h, binary.LittleEndian, [2]uint64{c.seed, uint64(at.UnixMicro())}) // only mixed
+	var mixed [16]byte
+	binary.LittleEndian.PutUint64(mixed[:], c.seed)
+	binary.LittleEndian.PutUint64(mixed[8:], uint64(at.UnixMicro())) //nolint:gosec // only mixed
+	_, _ = h.Write(mixed[:])
 	_, _ = h.Write([]byte(url))
 	r := mathrand.New(mathrand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // spreads load, protects nothing
 	return min(jitter(d, r), maxInterval).Truncate(time.Microsecond)

@@ -221,7 +221,7 @@ func (v *visit) stored(ctx context.Context, w *work, d *index.Doc, asked string)
 	if !usable(d.Fault) {
 		return nil, nil, faultIn(d)
 	}
-	if _, err := v.load(ctx, d); err != nil {
+	if _, _, err := v.load(ctx, d); err != nil {
 		v.err = err
 		return nil, nil, err
 	}

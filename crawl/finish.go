@@ -66,6 +66,7 @@ func (v *visit) finish(w *work, r result) {
 			o.NextAt = time.Time{}
 		}
 		v.out.Outcomes = append(v.out.Outcomes, o)
+		v.kept += weighOutcome(&o)
 	}
 	if news(w, r) {
 		v.out.Wake = append(v.out.Wake, d.URL)
@@ -79,11 +80,8 @@ func (v *visit) finish(w *work, r result) {
 	if w.stored && out.Hash == w.was.Hash {
 		out.Body = nil // the store keeps what it has
 	}
-	v.bytes += len(out.Body)
+	v.kept += weighDoc(&out)
 	v.out.Docs = append(v.out.Docs, out)
-	if v.bytes > visitBytes {
-		v.over = true
-	}
 }
 
 // awaitsRemoval reports whether the next check of a card with this fault may

@@ -67,7 +67,7 @@ func TestRule_CrawlerF2_LeaseEnds(t *testing.T) {
 			if err != nil || len(l) != 1 {
 				t.Fatal(l, err)
 			}
-			v, err := w.c.visit(t.Context(), &l[0])
+			v, _, err := w.c.visit(t.Context(), &l[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestRule_CrawlerF3_LateWorker(t *testing.T) {
 			return l[0]
 		}
 		first := lease("w1")
-		late, err := w.c.visit(t.Context(), &first)
+		late, _, err := w.c.visit(t.Context(), &first)
 		if err != nil || len(late.Entries) != 1 {
 			t.Fatal(late, err)
 		}
@@ -110,7 +110,7 @@ func TestRule_CrawlerF3_LateWorker(t *testing.T) {
 		if got := w.outcome(catURL); got != "-" {
 			t.Errorf("an outcome of the late visit was written: %s", got)
 		}
-		again, err := w.c.visit(t.Context(), &second)
+		again, _, err := w.c.visit(t.Context(), &second)
 		if err != nil {
 			t.Fatal(err)
 		}

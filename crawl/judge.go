@@ -104,11 +104,15 @@ func (c *check) live() bool {
 func (c *check) listed() verdict {
 	e := *c.read
 	ev := *c.conf.Evidence
+	// Its texts are the entry's from here on, cut to their lengths; Raw would hold
+	// the whole catalog.
+	ev.Entry = catalog.Entry{Index: ev.Entry.Index, Identifier: ev.Entry.Identifier, Type: ev.Entry.Type, URL: ev.Entry.URL}
 	e.Evidence = &ev
 	e.State, e.Reason, e.StaleSince = index.Listed, "", time.Time{}
-	e.Identifier, e.DisplayName = ev.Entry.Identifier, runes(ev.Entry.DisplayName, maxName)
-	e.Description = runes(ev.Entry.Description, maxDescription)
-	for _, t := range ev.Entry.Tags[:min(len(ev.Entry.Tags), maxTags)] {
+	listing := c.conf.Evidence.Entry
+	e.Identifier, e.DisplayName = listing.Identifier, runes(listing.DisplayName, maxName)
+	e.Description = runes(listing.Description, maxDescription)
+	for _, t := range listing.Tags[:min(len(listing.Tags), maxTags)] {
 		e.Tags = append(e.Tags, runes(t, maxTag))
 	}
 	e.FirstSeen, e.CheckedAt = c.now, c.now
@@ -372,7 +376,7 @@ func runes(s string, n int) string {
 	}
 	for i := range s {
 		if n == 0 {
-			return s[:i]
+			return strings.Clone(s[:i]) // s may be very long
 		}
 		n--
 	}

@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -20,6 +22,9 @@ type counters struct {
 	fenced   metric.Int64Counter
 	panics   metric.Int64Counter
 	active   metric.Int64UpDownCounter
+
+	classes [6]metric.AddOption // of fetches, by the status's first digit; 0 is none
+	codes   sync.Map            // of outcomes: metric.AddOption by index.Code
 }
 
 func newCounters(m metric.Meter) (*counters, error) {
@@ -49,22 +54,38 @@ func newCounters(m metric.Meter) (*counters, error) {
 	set(e)
 	c.active, e = m.Int64UpDownCounter("openbot_crawl_active_visits", metric.WithDescription("Hosts being visited now."))
 	set(e)
+	for i := range c.classes {
+		class := "none"
+		if i > 0 {
+			class = strconv.Itoa(i) + "xx"
+		}
+		c.classes[i] = metric.WithAttributeSet(attribute.NewSet(attribute.String("status", class)))
+	}
 	return &c, err
 }
 
 // fetched counts one answer; status 0 is none.
 func (c *counters) fetched(ctx context.Context, status int, took time.Duration) {
-	class := "none"
-	if status >= 100 && status <= 599 {
-		class = string(rune('0'+status/100)) + "xx"
+	class := status / 100
+	if class < 1 || class > 5 {
+		class = 0
 	}
-	c.fetches.Add(ctx, 1, metric.WithAttributes(attribute.String("status", class)))
+	c.fetches.Add(ctx, 1, c.classes[class])
 	c.seconds.Record(ctx, took.Seconds())
 }
 
 func (c *counters) visited(ctx context.Context, v *index.Visit) {
 	c.visits.Add(ctx, 1)
 	for i := range v.Outcomes {
-		c.outcomes.Add(ctx, 1, metric.WithAttributes(attribute.String("code", string(v.Outcomes[i].Code))))
+		c.outcomes.Add(ctx, 1, c.code(v.Outcomes[i].Code))
 	}
+}
+
+func (c *counters) code(code index.Code) metric.AddOption {
+	if o, ok := c.codes.Load(code); ok {
+		return o.(metric.AddOption) //nolint:errcheck // nothing else is stored
+	}
+	o := metric.WithAttributeSet(attribute.NewSet(attribute.String("code", string(code))))
+	c.codes.Store(code, metric.AddOption(o))
+	return o
 }

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,7 +40,10 @@ func (v *visit) pointer(ctx context.Context, w *work, c *content) (result, error
 	if w.doc.Kind == index.PageDoc {
 		return v.page(w, c, edge), nil
 	}
-	cat, err := v.parsed(c.document)
+	cat, err := v.parsed(ctx, c.document)
+	if v.lost != nil {
+		return result{}, v.lost
+	}
 	if err != nil {
 		reason, text := faultOf(err, c.document.Body)
 		w.step("read", w.doc.URL, "fault", text)
@@ -111,7 +115,11 @@ func (v *visit) page(w *work, c *content, edge time.Time) result {
 	before := w.was.Targets
 	w.keep(c)
 	w.doc.Body, w.doc.Needs = nil, keepElsewhere(w.doc)
-	targets := catalog.HeaderLinks(d.Header.Values("Link"), d.FinalURL)
+	links := d.Header.Values("Link")
+	if !c.stored {
+		links = kept(links)
+	}
+	targets := catalog.HeaderLinks(links, d.FinalURL)
 	for _, t := range catalog.PageLinks(d.Body, d.Header.Get("Content-Type"), d.FinalURL) {
 		if !slices.Contains(targets, t) {
 			targets = append(targets, t)
@@ -160,8 +168,14 @@ func (v *visit) catalog(ctx context.Context, w *work, c *content, cat *catalog.C
 		r.sentence = "The catalog was read: it is valid and lists no MCP App."
 	}
 	if before := w.was; r.changed && len(cards) == 0 && before.Hash != "" {
-		if _, err := v.load(ctx, &before); err != nil {
+		if _, _, err := v.load(ctx, &before); err != nil {
 			return result{}, err
+		}
+		if before.Body == nil {
+			var err error
+			if before.Body, err = v.body(ctx, before.Hash); err != nil && !errors.Is(err, errLater) {
+				return result{}, err
+			}
 		}
 		if old, err := catalog.Parse(before.Body, before.FinalURL); err == nil {
 			if n := len(slices.Collect(old.Cards())); n > 1 {
@@ -268,39 +282,42 @@ func (v *visit) nested(ctx context.Context, w *work, root *catalog.Catalog) erro
 		return err
 	}
 	seen := map[string]bool{w.doc.URL: true}
-	level := []*catalog.Catalog{root}
+	level := nestedIn(root, documents)
 	for range levels {
-		var next []*catalog.Catalog
-		for _, cat := range level {
-			for e := range cat.Nested() {
-				if seen[e.URL] {
-					continue
-				}
-				if len(seen) >= documents || !w.need(e.URL) {
-					w.step("read", e.URL, "cut", fmt.Sprintf("more than %d catalogs within one another, or too long addresses; the rest is left out", documents))
-					return nil
-				}
-				seen[e.URL] = true
-				n := index.NewDoc{URL: e.URL, Kind: index.CatalogDoc, Class: index.ClassNew, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
-				if err := v.lead(ctx, n, false); err != nil {
-					return err
-				}
-				d, err := v.lookup(ctx, e.URL)
-				if err != nil {
-					return err
-				}
-				if d == nil || !usable(d.Fault) {
-					continue
-				}
-				held, err := v.load(ctx, d)
-				if err != nil {
-					return err
-				}
-				if held {
-					if inside, err := v.parsed(asDocument(d, d.URL, nil)); err == nil {
-						next = append(next, inside)
-					}
-				}
+		var next []string
+		for _, url := range level {
+			if seen[url] {
+				continue
+			}
+			if len(seen) >= documents || !w.need(url) {
+				w.step("read", url, "cut", fmt.Sprintf("more than %d catalogs within one another, or too long addresses; the rest is left out", documents))
+				return nil
+			}
+			seen[url] = true
+			n := index.NewDoc{URL: url, Kind: index.CatalogDoc, Class: index.ClassNew, From: w.doc.URL, FoundBy: index.RegistrableDomain(v.host)}
+			if err := v.lead(ctx, n, false); err != nil {
+				return err
+			}
+			d, err := v.lookup(ctx, url)
+			if err != nil {
+				return err
+			}
+			if d == nil || !usable(d.Fault) {
+				continue
+			}
+			_, held, err := v.load(ctx, d)
+			if err != nil {
+				return err
+			}
+			if !held {
+				continue
+			}
+			inside, err := v.parsed(ctx, asDocument(d, d.URL, nil))
+			if v.lost != nil {
+				return v.lost
+			}
+			if err == nil {
+				next = append(next, nestedIn(inside, documents)...)
 			}
 		}
 		level = next

@@ -58,14 +58,23 @@ func (v *visit) process(ctx context.Context, w *work) error {
 		return err
 	}
 	w.stored = c.stored && !redirected(w.doc)
-	if err := v.classify(ctx, w, &c); err != nil {
-		return err
+	if c.document != nil && int64(len(c.document.Body)) > small {
+		v.open += int64(len(c.document.Body)) // until do ends
 	}
 	var r result
-	if w.doc.Kind == index.CardDoc {
-		r, err = v.card(ctx, w, &c)
-	} else {
+	isCard := false
+	err = v.desk(ctx, c.size, func() error {
+		if err := v.classify(ctx, w, &c); err != nil {
+			return err
+		}
+		if isCard = w.doc.Kind == index.CardDoc; isCard {
+			return nil // its evidence may have to be waited for
+		}
 		r, err = v.pointer(ctx, w, &c)
+		return err
+	})
+	if isCard && err == nil {
+		r, err = v.card(ctx, w, &c)
 	}
 	if errors.Is(err, errAskFirst) {
 		*w.doc, w.ask, w.asked, w.pointers = w.was, true, false, nil
@@ -125,12 +134,15 @@ func (v *visit) classify(ctx context.Context, w *work, c *content) error {
 
 // entry gives the entry of a card; nil when it has none.
 func (v *visit) entry(ctx context.Context, url string) (*index.Entry, error) {
-	e, err := v.c.store.ByCard(ctx, url)
+	e, err := v.c.store.ByCard(context.WithoutCancel(ctx), url) // see lookup
 	if errors.Is(err, index.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up entry: %w", err)
+	}
+	if len(e.Document) > small {
+		e.Document = nil // until it is written again: see refill
 	}
 	return e, nil
 }
@@ -179,6 +191,9 @@ func (v *visit) card(ctx context.Context, w *work, c *content) (result, error) {
 		})
 	}
 	if j.entry != nil {
+		if err := v.refill(ctx, j.entry, c); err != nil {
+			return result{}, err
+		}
 		v.out.Entries = append(v.out.Entries, *j.entry)
 	}
 	w.step("judge", "", string(j.code), "")
@@ -205,42 +220,18 @@ func (v *visit) readCard(ctx context.Context, w *work, c *content, in *check) (e
 		w.step("noindex", w.doc.URL, "noindex", strings.Join(c.xRobots, ", "))
 		return edge, nil
 	}
-	crd, err := discovery.ReadCard(c.document)
-	if err == nil {
-		_, _, err = crd.Usable()
+	var crd *card.Card // what evidence is looked for by
+	if err := v.desk(ctx, c.size, func() (err error) { crd, err = v.parseCard(ctx, w, c, in); return err }); err != nil || crd == nil {
+		return edge, err
 	}
-	if err != nil {
-		if errs, ok := errors.AsType[card.Errors](err); ok && crd != nil {
-			err = &discovery.Error{Kind: discovery.InvalidCard, URL: c.document.FinalURL, Detail: oneLine(errs), Err: errs}
-		}
-		in.fault, in.text = faultOf(err, c.document.Body)
-		w.step("read", w.doc.URL, "fault", in.text)
-		return edge, nil
-	}
-	w.step("read", w.doc.URL, "card", crd.Name+" "+crd.Version)
-	w.warn(crd.Warnings)
-	if _, err := crd.Presentation(); err != nil {
-		w.warn([]string{"its examples are ignored: " + oneLine(err)})
-	}
-	w.keep(c)
-	w.doc.Needs = keepElsewhere(w.doc)
 	d := c.document
-	in.read = &index.Entry{
-		ID: index.ID(w.doc.URL), CardURL: w.doc.URL, FinalURL: d.FinalURL,
-		Document: d.Body, Hash: d.Hash, Name: crd.Name, Version: crd.Version,
-	}
-	if len(d.Hops) > 0 {
-		in.read.Chain = []string{d.URL}
-		for _, h := range d.Hops {
-			in.read.Chain = append(in.read.Chain, h.Location)
-		}
-	}
 	subject := &discovery.Subject{
-		CardURL: w.doc.URL, Card: crd, Link: d.Header.Values("Link"), ResponseURL: d.FinalURL, ReadCatalog: v.parsed,
+		CardURL: w.doc.URL, Card: crd, Link: kept(d.Header.Values("Link")), ResponseURL: d.FinalURL,
+		ReadCatalog: func(d *discovery.Document) (*catalog.Catalog, error) { return v.parsed(ctx, d) },
 	}
 	w.pointers = catalog.HeaderLinks(subject.Link, subject.ResponseURL)
 	in.conf, err = discovery.Confirm(ctx, subject, v.evidence(w))
-	if err = errors.Join(err, v.err); err != nil {
+	if err = errors.Join(err, v.err, v.lost); err != nil {
 		return edge, err
 	}
 	for _, f := range in.conf.Findings {
@@ -254,6 +245,46 @@ func (v *visit) readCard(ctx context.Context, w *work, c *content, in *check) (e
 		w.step("evidence", f.CatalogURL, string(f.Status), detail)
 	}
 	return edge, nil
+}
+
+// parseCard reads the card itself and notes what of it the judgement and the
+// index need. The card that it gives is no more than that; nil is one that
+// cannot be used. The error is the store's, or errLater.
+func (v *visit) parseCard(ctx context.Context, w *work, c *content, in *check) (*card.Card, error) {
+	d, err := v.whole(ctx, c.document)
+	if err != nil {
+		return nil, err
+	}
+	crd, err := discovery.ReadCard(d)
+	if err == nil {
+		_, _, err = crd.Usable()
+	}
+	if err != nil {
+		if errs, ok := errors.AsType[card.Errors](err); ok && crd != nil {
+			err = &discovery.Error{Kind: discovery.InvalidCard, URL: d.FinalURL, Detail: oneLine(errs), Err: errs}
+		}
+		in.fault, in.text = faultOf(err, d.Body)
+		w.step("read", w.doc.URL, "fault", in.text)
+		return nil, nil
+	}
+	w.step("read", w.doc.URL, "card", crd.Name+" "+crd.Version)
+	w.warn(crd.Warnings)
+	if _, err := crd.Presentation(); err != nil {
+		w.warn([]string{"its examples are ignored: " + oneLine(err)})
+	}
+	w.keep(c)
+	w.doc.Needs = keepElsewhere(w.doc)
+	in.read = &index.Entry{
+		ID: index.ID(w.doc.URL), CardURL: w.doc.URL, FinalURL: d.FinalURL,
+		Document: c.document.Body, Hash: d.Hash, Name: crd.Name, Version: crd.Version,
+	}
+	if len(d.Hops) > 0 {
+		in.read.Chain = []string{d.URL}
+		for _, h := range d.Hops {
+			in.read.Chain = append(in.read.Chain, h.Location)
+		}
+	}
+	return &card.Card{Name: crd.Name, Version: crd.Version, WebsiteURL: crd.WebsiteURL}, nil
 }
 
 // needed reports whether some document rests on d, such as one that is
@@ -278,34 +309,15 @@ func (w *work) fails() int {
 	return w.was.Fails
 }
 
-// parsed is discovery.ReadCatalog. One catalog may prove every card of a visit;
-// it is read once.
-func (v *visit) parsed(d *discovery.Document) (*catalog.Catalog, error) {
-	if d.Hash == "" {
-		return discovery.ReadCatalog(d)
-	}
-	key := [3]string{d.Hash, d.FinalURL, d.ContentType()}
-	if cat := v.catalogs[key]; cat != nil {
-		return cat, nil
-	}
-	cat, err := discovery.ReadCatalog(d)
-	if err == nil {
-		if v.parsedBytes += len(d.Body); v.parsedBytes > visitBytes {
-			clear(v.catalogs)
-			v.parsedBytes = len(d.Body)
-		}
-		v.catalogs[key] = cat
-	}
-	return cat, err
-}
-
 // lookup gives what is known of a document: from this visit, else from the
-// store; nil when it is unknown.
+// store; nil when it is unknown. So short a look goes on when the crawl is being
+// stopped: database/sql and its driver start a goroutine each to watch a context
+// that can end.
 func (v *visit) lookup(ctx context.Context, url string) (*index.Doc, error) {
 	if d := v.docs[url]; d != nil {
 		return d, nil
 	}
-	d, err := v.c.store.Doc(ctx, url)
+	d, err := v.c.store.Doc(context.WithoutCancel(ctx), url)
 	if errors.Is(err, index.ErrNotFound) {
 		return nil, nil
 	}

@@ -43,7 +43,8 @@ func (w *work) step(what, url, result, detail string) {
 // answered in full: document is a 200, or the stored one after a 304.
 type content struct {
 	document *discovery.Document
-	stored   bool // document is what the store holds, not a new answer
+	stored   bool  // document is what the store holds, not a new answer
+	size     int64 // of the document's body, which is not here when it is stored and large
 	xRobots  []string
 	fault    index.Reason
 	text     string
@@ -90,7 +91,10 @@ func (v *visit) read(ctx context.Context, w *work) (content, error) {
 		w.asked = true
 		return faulty(index.ReasonInvalid, oneLine(err)), nil
 	}
-	barred := v.allowed(u, &w.steps)
+	barred := v.allowed(ctx, u, &w.steps)
+	if _, ok := errors.AsType[*refusal](barred); barred != nil && !ok {
+		return content{}, barred
+	}
 	if !disallowed(barred) && !v.c.due(w) {
 		if c, ok, err := v.asStored(ctx, w); ok || err != nil {
 			return c, err
@@ -111,11 +115,13 @@ func (v *visit) read(ctx context.Context, w *work) (content, error) {
 		r.Validators = fetch.Validators{FinalURL: w.was.FinalURL, ETag: w.was.ETag, LastModified: w.was.LastModified}
 	}
 	d, hops, err := v.get(ctx, &w.steps, r, false)
+	var size int64
 	if err == nil && d.NotModified {
-		enough, lost := v.enough(ctx, w, d.Header)
+		enough, n, lost := v.enough(ctx, w, d.Header)
 		if lost != nil {
 			return content{}, lost
 		}
+		size = n
 		if !enough { // one plain fetch (C4)
 			r.Validators = fetch.Validators{}
 			d, hops, err = v.get(ctx, &w.steps, r, false)
@@ -149,13 +155,13 @@ func (v *visit) read(ctx context.Context, w *work) (content, error) {
 		w.refresh(d.Header)
 		stored := asDocument(w.doc, w.doc.URL, nil)
 		stored.FetchedAt = w.now
-		return content{document: stored, stored: true, xRobots: w.doc.XRobots}, nil
+		return content{document: stored, stored: true, xRobots: w.doc.XRobots, size: size}, nil
 	}
 	if d.Status != http.StatusOK {
 		reason, text := faultOf(&discovery.Error{Kind: discovery.HTTPStatus, URL: d.FinalURL, Status: d.Status}, nil)
 		return faulty(reason, text), nil
 	}
-	return content{document: d, xRobots: d.Header.Values("X-Robots-Tag")}, nil
+	return content{document: d, xRobots: kept(d.Header.Values("X-Robots-Tag")), size: int64(len(d.Body))}, nil
 }
 
 // conditional reports whether stored validators may be sent: there is a copy
@@ -184,7 +190,7 @@ func refused(err error) content {
 // were (C5).
 func (w *work) refresh(h http.Header) {
 	set := func(to *string, name string) {
-		if v := h.Get(name); v != "" {
+		if v := usual(h.Get(name)); v != "" {
 			*to = v
 		}
 	}
@@ -192,10 +198,10 @@ func (w *work) refresh(h http.Header) {
 	set(&w.doc.LastModified, "Last-Modified")
 	set(&w.doc.CacheControl, "Cache-Control")
 	if v := h.Values("Link"); len(v) > 0 {
-		w.doc.Link = v
+		w.doc.Link = kept(v)
 	}
 	if v := h.Values("X-Robots-Tag"); len(v) > 0 {
-		w.doc.XRobots = v
+		w.doc.XRobots = kept(v)
 	}
 	w.doc.Status = http.StatusOK
 }
@@ -217,9 +223,10 @@ func (w *work) keep(c *content) {
 	if w.doc.Chain != nil {
 		w.doc.Chain = append(w.doc.Chain, d.FinalURL)
 	}
-	w.doc.ETag, w.doc.LastModified = d.Header.Get("ETag"), d.Header.Get("Last-Modified")
-	w.doc.ContentType, w.doc.CacheControl = d.Header.Get("Content-Type"), d.Header.Get("Cache-Control")
-	w.doc.Link, w.doc.XRobots = d.Header.Values("Link"), c.xRobots
+	get := func(name string) string { return usual(d.Header.Get(name)) }
+	w.doc.ETag, w.doc.LastModified = get("ETag"), get("Last-Modified")
+	w.doc.ContentType, w.doc.CacheControl = get("Content-Type"), get("Cache-Control")
+	w.doc.Link, w.doc.XRobots = kept(d.Header.Values("Link")), c.xRobots
 	w.doc.Hash, w.doc.Body, w.doc.FullGetAt = d.Hash, d.Body, w.now
 }
 

@@ -53,7 +53,7 @@ func (v *visit) get(ctx context.Context, steps *[]index.Step, r *fetch.Request, 
 				return &elsewhere{u}
 			}
 			if n > 0 {
-				if err := v.allowed(u, steps); err != nil {
+				if err := v.allowed(ctx, u, steps); err != nil {
 					return err
 				}
 			}
@@ -97,7 +97,22 @@ func (v *visit) get(ctx context.Context, steps *[]index.Step, r *fetch.Request, 
 			v.answered(held, time.Since(began), 0, nil)
 		}
 	}()
+	var room int64 // made for the body
+	r.Large = func(ctx context.Context, n int64) error {
+		err := v.grow(ctx, n)
+		if err == nil {
+			room += n
+		}
+		return err
+	}
 	d, err = fetch.Get(ctx, v.client, r)
+	if room > 0 {
+		need := int64(0)
+		if err == nil {
+			need = min(int64(len(d.Body)), room)
+		}
+		v.shrink(room - need)
+	}
 	if err != nil && !handBack(ctx, err) && !ours(err) {
 		v.c.count.fetched(ctx, 0, 0)
 		e := discovery.FetchError(r.URL.String(), err)
@@ -133,7 +148,7 @@ func (v *visit) answered(origin string, took time.Duration, status int, h http.H
 	now := time.Now()
 	var delay time.Duration
 	if origin == v.host {
-		delay = crawlDelay(&v.robots)
+		delay = v.delay
 	} else {
 		delay = v.hopDelay[origin]
 	}
@@ -180,9 +195,14 @@ func (v *visit) meet(ctx context.Context, origin string) error {
 	return nil
 }
 
-// allowed asks robots.txt. The error is *refusal.
-func (v *visit) allowed(u weburl.URL, steps *[]index.Step) error {
-	verdict, reason := v.robots.Verdict(u.Target(), time.Now())
+// allowed asks robots.txt. The error is *refusal, errLater, or the store's.
+func (v *visit) allowed(ctx context.Context, u weburl.URL, steps *[]index.Step) error {
+	var verdict robots.Verdict
+	var reason string
+	err := v.ruled(ctx, func(f *robots.File) { verdict, reason = f.Verdict(u.Target(), time.Now()) })
+	if err != nil {
+		return err
+	}
 	*steps = append(*steps, index.Step{At: time.Now(), What: "robots", URL: u.String(), Result: string(verdict), Detail: reason})
 	if verdict != robots.Allow {
 		return &refusal{u.String(), verdict, reason}
@@ -229,10 +249,16 @@ func (v *visit) readRobots(ctx context.Context) error {
 			ETag: d.Header.Get("ETag"), LastModified: d.Header.Get("Last-Modified"),
 		}
 	}
-	v.robots = v.robots.Next(a, time.Now())
-	v.out.Robots = &v.robots
+	var next robots.File
+	err = v.desk(ctx, int64(len(a.Body)), func() error {
+		return v.ruled(ctx, func(f *robots.File) { next = f.Next(a, time.Now()) })
+	})
+	if err != nil {
+		return err
+	}
+	v.obey(next)
 	// The new file may ask for a longer gap than the one before its own request.
-	v.out.Gap = max(v.out.Gap, crawlDelay(&v.robots))
+	v.out.Gap = max(v.out.Gap, v.delay)
 	v.comeBack(time.Now().Add(v.out.Gap))
 	v.c.origins.closeUntil(v.host, v.next)
 	return nil

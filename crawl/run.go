@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,8 @@ const (
 	leaseWait = 100 * time.Millisecond // between two claims while visits are under way: idle workers share one
 	pollEvery = time.Second            // for work that another process has added
 	writeTime = 30 * time.Second       // for one batch: longer than a store waits for a lock of its database
-	batchSize = 16 << 20               // octets of one batch, about
+	batchSize = 4 << 20                // octets of one batch, about
+	claimMost = 64                     // hosts in one claim
 	tidyEvery = day                    // between two rounds of Compact
 )
 
@@ -40,7 +42,7 @@ func (c *Crawler) Settle(ctx context.Context, within time.Duration) error {
 func (c *Crawler) run(parent context.Context, settle *time.Duration) error {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
-	r := &running{c: c, leases: make(chan index.Lease), visits: make(chan index.Visit), free: make(chan struct{}, 1), stop: stop}
+	r := &running{c: c, leases: make(chan index.Lease), visits: make(chan written), free: make(chan struct{}, 1), stop: stop}
 	var workers, writer sync.WaitGroup
 	for range c.workers {
 		workers.Go(func() { r.work(ctx) })
@@ -81,11 +83,17 @@ func (r *running) tidy(ctx context.Context) {
 
 var errSettled = errors.New("nothing is due")
 
+// written is a visit that is to be written, and the room that it holds.
+type written struct {
+	index.Visit
+	held int64
+}
+
 // running is one call of Run.
 type running struct {
 	c      *Crawler
 	leases chan index.Lease
-	visits chan index.Visit
+	visits chan written
 	open   atomic.Int64  // leases handed out whose visit is not written yet
 	idle   atomic.Int64  // workers without a lease; filled by the workers
 	next   time.Time     // of the claim loop: no claim before, see leaseWait
@@ -133,8 +141,8 @@ func (r *running) lease(ctx context.Context, settle *time.Duration) (wait time.D
 		return left, nil
 	}
 	r.next = time.Now().Add(leaseWait)
-	open := r.open.Load() // before NextDue: what is written in between shows there
-	due, err := r.c.store.NextDue(ctx)
+	open := r.open.Load()                                     // before NextDue: what is written in between shows there
+	due, err := r.c.store.NextDue(context.WithoutCancel(ctx)) // see visit.lookup
 	if err != nil {
 		return 0, fmt.Errorf("look for work: %w", err)
 	}
@@ -147,7 +155,7 @@ func (r *running) lease(ctx context.Context, settle *time.Duration) (wait time.D
 		}
 		return min(left, pollEvery), nil
 	}
-	leases, err := r.c.store.Lease(ctx, index.LeaseRequest{Owner: r.c.owner, Now: time.Now(), Hosts: n, Docs: visitDocs})
+	leases, err := r.c.store.Lease(ctx, index.LeaseRequest{Owner: r.c.owner, Now: time.Now(), Hosts: min(n, claimMost), Docs: visitDocs})
 	if err != nil {
 		return 0, fmt.Errorf("lease: %w", err)
 	}
@@ -156,8 +164,11 @@ func (r *running) lease(ctx context.Context, settle *time.Duration) (wait time.D
 		r.idle.Add(-1)
 		r.leases <- leases[i]
 	}
-	if len(leases) == 0 {
+	switch len(leases) {
+	case 0:
 		return batchWait, nil
+	case claimMost: // there is more
+		r.next = time.Time{}
 	}
 	return 0, nil
 }
@@ -173,12 +184,12 @@ func (r *running) work(ctx context.Context) {
 	r.nudge()
 	for l := range r.leases {
 		r.c.count.active.Add(ctx, 1)
-		v, err := r.c.visit(ctx, &l)
+		v, held, err := r.c.visit(ctx, &l)
 		r.c.count.active.Add(ctx, -1)
 		if err != nil {
 			r.fail(ctx, fmt.Errorf("visit %s: %w", l.Host.Name, err))
 		}
-		r.visits <- v
+		r.visits <- written{v, held}
 		r.idle.Add(1)
 		r.nudge()
 	}
@@ -188,7 +199,8 @@ func (r *running) work(ctx context.Context) {
 // only takes what is still coming.
 func (r *running) write(ctx context.Context) (failed error) {
 	var batch []index.Visit
-	var docs, size int
+	var docs int
+	var size, held int64
 	var after <-chan time.Time
 	flush := func() {
 		after = nil
@@ -201,7 +213,8 @@ func (r *running) write(ctx context.Context) (failed error) {
 			}
 		}
 		r.open.Add(-int64(len(batch)))
-		batch, docs, size = nil, 0, 0
+		r.c.room.give(held)
+		batch, docs, size, held = nil, 0, 0, 0
 		r.nudge()
 	}
 	for {
@@ -211,12 +224,13 @@ func (r *running) write(ctx context.Context) (failed error) {
 				flush()
 				return failed
 			}
-			n := weigh(&v)
+			n := weigh(&v.Visit)
 			if size+n > batchSize {
 				flush()
 			}
-			batch = append(batch, v)
+			batch = append(batch, v.Visit)
 			size += n
+			held += v.held
 			docs += 1 + len(v.Docs) + len(v.Entries) + len(v.Found)
 			if docs >= batchDocs || size >= batchSize {
 				flush()
@@ -227,20 +241,6 @@ func (r *running) write(ctx context.Context) (failed error) {
 			flush()
 		}
 	}
-}
-
-// weigh is about how many octets a visit has that are worth counting.
-func weigh(v *index.Visit) (n int) {
-	for i := range v.Docs {
-		n += len(v.Docs[i].Body)
-	}
-	for i := range v.Entries {
-		n += len(v.Entries[i].Document)
-	}
-	for i := range v.Found {
-		n += len(v.Found[i].URL)
-	}
-	return n
 }
 
 // apply writes a batch, in halves when the whole takes too long. A single visit
@@ -263,6 +263,7 @@ func (r *running) apply(ctx context.Context, batch []index.Visit) error {
 		r.c.log.ErrorContext(ctx, "a visit took too long to write and was dropped", "host", batch[0].Host)
 		return nil
 	}
+	told := r.c.log.Enabled(ctx, slog.LevelDebug)
 	for i := range applied {
 		v := &batch[i]
 		if err := applied[i].Err; err != nil {
@@ -278,7 +279,7 @@ func (r *running) apply(ctx context.Context, batch []index.Visit) error {
 			continue
 		}
 		r.c.count.visited(ctx, v)
-		for j := range v.Outcomes {
+		for j := 0; told && j < len(v.Outcomes); j++ {
 			o := &v.Outcomes[j]
 			r.c.log.DebugContext(ctx, "visited", "url", o.URL, "outcome", string(o.Code), "why", o.Sentence)
 		}

@@ -66,25 +66,27 @@ func (v *visit) asStored(ctx context.Context, w *work) (c content, ok bool, err 
 	if !usable(w.was.Fault) || w.was.ReadAt.IsZero() {
 		return content{}, false, nil
 	}
+	var size int64
 	ok = w.doc.Kind == index.PageDoc && w.doc.Hash != ""
 	if !ok {
-		if ok, err = v.load(ctx, w.doc); err != nil || !ok {
+		if size, ok, err = v.load(ctx, w.doc); err != nil || !ok {
 			return content{}, false, err
 		}
 	}
 	w.step("read", w.was.URL, "stored", "read at "+w.was.ReadAt.UTC().Format(time.DateTime+"Z"))
-	return content{document: asDocument(w.doc, w.doc.URL, nil), stored: true, xRobots: w.doc.XRobots}, true, nil
+	return content{document: asDocument(w.doc, w.doc.URL, nil), stored: true, xRobots: w.doc.XRobots, size: size}, true, nil
 }
 
 // enough reports whether a 304 with these headers leaves a document to judge:
 // the stored copy is there, and of a page, of which only the catalogs that it
 // names are kept, the headers name no others.
-func (v *visit) enough(ctx context.Context, w *work, h http.Header) (bool, error) {
+func (v *visit) enough(ctx context.Context, w *work, h http.Header) (ok bool, size int64, err error) {
 	if w.doc.Kind == index.PageDoc {
-		link := h.Values("Link")
-		return len(link) == 0 || slices.Equal(link, w.doc.Link), nil
+		link := kept(h.Values("Link"))
+		return len(link) == 0 || slices.Equal(link, w.doc.Link), 0, nil
 	}
-	return v.load(ctx, w.doc)
+	size, ok, err = v.load(ctx, w.doc)
+	return ok, size, err
 }
 
 // hopsBefore counts the redirects over other hosts that led to d, as far as
@@ -110,21 +112,61 @@ func tooManyHops(url string) string {
 }
 
 // load fetches the stored copy of a catalog or card, which a lease leaves out.
-func (v *visit) load(ctx context.Context, d *index.Doc) (held bool, err error) {
+// A large one is only looked for: body gives it where there is room.
+func (v *visit) load(ctx context.Context, d *index.Doc) (size int64, held bool, err error) {
 	if d.Body != nil || d.Hash == "" || d.Kind == index.PageDoc || redirected(d) {
-		return d.Body != nil, nil
+		return int64(len(d.Body)), d.Body != nil, nil
 	}
 	stored, err := v.c.store.Doc(ctx, d.URL)
 	if errors.Is(err, index.ErrNotFound) {
-		return false, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("load %s: %w", d.URL, err)
+		return 0, false, fmt.Errorf("load %s: %w", d.URL, err)
 	}
-	if stored.Hash == d.Hash {
+	if stored.Hash != d.Hash || stored.Body == nil {
+		return 0, false, nil
+	}
+	if size = int64(len(stored.Body)); size <= small {
 		d.Body = stored.Body
+	} else {
+		if v.where == nil {
+			v.where = make(map[string]string)
+		}
+		v.where[d.Hash] = d.URL
 	}
-	return d.Body != nil, nil
+	return size, true, nil
+}
+
+// body gives a large stored body that load has found. The error is the store's,
+// or errLater when it is another by now.
+func (v *visit) body(ctx context.Context, hash string) ([]byte, error) {
+	url := v.where[hash]
+	if url == "" {
+		return nil, nil
+	}
+	d, err := v.c.store.Doc(ctx, url)
+	switch {
+	case errors.Is(err, index.ErrNotFound), err == nil && d.Hash != hash:
+		return nil, errLater
+	case err != nil:
+		return nil, fmt.Errorf("load %s: %w", url, err)
+	}
+	return d.Body, nil
+}
+
+// whole gives a document with its body. It is for work at a desk.
+func (v *visit) whole(ctx context.Context, d *discovery.Document) (*discovery.Document, error) {
+	if d.Body != nil || d.Hash == "" {
+		return d, nil
+	}
+	body, err := v.body(ctx, d.Hash)
+	if err != nil || body == nil {
+		return d, err
+	}
+	full := *d
+	full.Body = body
+	return &full, nil
 }
 
 // follow gives the content at the end of a redirect to another origin, as that
@@ -146,7 +188,11 @@ func (v *visit) follow(ctx context.Context, w *work) (content, error) {
 		return content{}, err
 	}
 	w.step("read", d.FinalURL, "stored", "read at "+d.FetchedAt.UTC().Format(time.DateTime+"Z"))
-	return content{document: d, stored: true, xRobots: xRobots}, nil
+	size := int64(len(d.Body))
+	if d.Body == nil && v.where[d.Hash] != "" {
+		size = deskBytes
+	}
+	return content{document: d, stored: true, xRobots: xRobots, size: size}, nil
 }
 
 // asDocument gives a stored document the form of an answer. A page's body is

@@ -74,6 +74,7 @@ func inWorld(t *testing.T, change func(*Config), f func(t *testing.T, w *world))
 			t.Fatal(err)
 		}
 		f(t, w)
+		w.wantRoom()
 	})
 }
 

@@ -67,20 +67,31 @@ type visit struct {
 	found map[string]int // place in out.Found
 	news  map[string]int // of documents with news: place in out.Docs
 	err   error          // of the store: it ends the crawl
+	lost  error          // why a document on hand could not be worked on; it ends the visit
 	over  bool           // no more requests on this visit
-	bytes int            // bodies in out
 
-	looked      int // leads that were looked up
-	capped      int // leads that out has no room for
-	catalogs    map[[3]string]*catalog.Catalog
-	parsedBytes int // of those in catalogs
+	held   int64             // of the room that visits share
+	kept   int64             // octets in out, about
+	open   int64             // those of large bodies of documents under way
+	atDesk bool              // a large document is being taken apart
+	deskBy time.Time         // no such work begins later
+	rules  bool              // robots holds no rules: they are large, and in the store
+	delay  time.Duration     // Crawl-delay of the rules
+	where  map[string]string // large stored bodies that were left there: URL, by hash
+
+	looked   int // leads that were looked up
+	capped   int // leads that out has no room for
+	leads    int // octets of the addresses in out.Found
+	catalogs map[[3]string]*catalog.Catalog
+	cached   int64 // octets of those in catalogs
 
 	out index.Visit
 }
 
 const (
 	lookups    = 64      // leads that a visit looks up one by one
-	visitBytes = 8 << 20 // bodies after which a visit ends: the rest stays due
+	visitBytes = 1 << 20 // octets after which a visit ends: the rest stays due
+	maxLeads   = 1 << 20 // octets of the addresses that strangers may bring to one visit
 )
 
 // stage is how far a document of the visit has come.
@@ -95,10 +106,11 @@ const (
 
 // visit works off one lease and gives what is to be written. Documents that
 // there was no time for are not in it: they stay due. The error is the store's.
-func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, err error) {
+// held is the room that it holds, to be given back once it is written.
+func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, held int64, err error) {
 	v := &visit{
 		c: c, host: l.Host.Name, client: c.network.Client(),
-		startBy: l.Until.Add(-c.timeout - margin),
+		startBy: l.Until.Add(-c.timeout - margin), deskBy: l.Until.Add(-margin),
 		dialled: &dialled{startBy: l.Until.Add(-c.timeout - margin)},
 		robots:  l.Host.Robots,
 		docs:    make(map[string]*index.Doc), stage: make(map[string]stage), found: make(map[string]int), news: make(map[string]int),
@@ -114,10 +126,16 @@ func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, e
 			c.panicked(ctx, v.host, p)
 			v.next = time.Now().Add(minInterval)
 		}
-		out, err = v.end(), v.err
+		out = v.end()
+		v.open = 0
+		v.settle()
+		c.cache.give(v.cached)
+		held, err = v.held, v.err
 	}()
 	ctx = context.WithValue(ctx, dialledKey{}, v.dialled)
 	c.origins.closeUntil(v.host, l.Host.NotBefore)
+	v.leaveRules()
+	l.Host.Robots.Rules = nil
 
 	for i := range l.Docs {
 		d := l.Docs[i]
@@ -129,7 +147,7 @@ func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, e
 	}
 	slices.SortStableFunc(v.queue, func(a, b string) int { return rank(v.docs[a].Kind) - rank(v.docs[b].Kind) })
 	if v.readRobots(ctx) != nil {
-		return v.out, nil // completed by the deferred call
+		return // completed by the deferred call
 	}
 	for len(v.queue) > 0 && !v.over && v.err == nil && ctx.Err() == nil {
 		url := v.queue[0]
@@ -138,7 +156,7 @@ func (c *Crawler) visit(ctx context.Context, l *index.Lease) (out index.Visit, e
 			v.do(ctx, v.docs[url])
 		}
 	}
-	return v.out, nil
+	return
 }
 
 // rank puts catalogs and pages before the cards that they may prove.
@@ -157,9 +175,14 @@ func rank(k index.Kind) int {
 // do visits one document and notes what came of it, unless there is no time.
 func (v *visit) do(ctx context.Context, d *index.Doc) {
 	v.stage[d.URL] = busy
+	open := v.open
 	w := &work{doc: d, was: *d, now: time.Now().Truncate(time.Microsecond), steps: slices.Clone(v.robot)}
 	steps := len(v.out.Entries)
 	defer func() {
+		defer func() {
+			v.open = open
+			v.settle()
+		}()
 		if p := recover(); p != nil {
 			v.c.panicked(ctx, d.URL, p)
 			v.out.Entries = v.out.Entries[:steps]
@@ -234,10 +257,12 @@ func (v *visit) find(n index.NewDoc) {
 		v.out.Found[i].Class = min(v.out.Found[i].Class, n.Class)
 		return
 	}
-	if len(v.out.Found) >= index.MaxFound && n.Class == index.ClassNew {
+	if n.Class == index.ClassNew && (len(v.out.Found) >= index.MaxFound || v.leads+len(n.URL) > maxLeads) {
 		v.capped++
 		return
 	}
+	v.leads += len(n.URL)
+	v.kept += weighFound(&n)
 	v.found[n.URL] = len(v.out.Found)
 	v.out.Found = append(v.out.Found, n)
 }

@@ -253,6 +253,9 @@ func (c *confirmer) look(ctx context.Context, f *search, at place) {
 	for n := range cat.Nested() {
 		switch {
 		case originOf(n.URL) != f.origin || isARD(n.URL) || f.seen[n.URL]:
+		case len(f.queue) >= maxDocuments:
+			f.incomplete(Unreadable, &Error{Kind: NotFetched, URL: f.root, Detail: fmt.Sprintf("it names more than %d catalogs", maxDocuments)})
+			return
 		case at.depth == maxDepth:
 			f.incomplete(Unreadable, &Error{Kind: NotFetched, URL: n.URL, Detail: fmt.Sprintf("it lies more than %d levels below %s", maxDepth, f.root)})
 		default:

@@ -27,7 +27,7 @@ func (c *call) receive(req *http.Request, resp *http.Response) error {
 		return nil
 	}
 
-	b := &body{call: c, raw: resp.Body, decoded: resp.Body, left: c.limits.MaxBytes}
+	b := &body{call: c, raw: resp.Body, decoded: resp.Body, left: c.limits.MaxBytes, size: c.limits.MaxBytes}
 	wire := c.limits.MaxBytes
 	switch encoding := strings.ToLower(strings.Join(resp.Header.Values("Content-Encoding"), ",")); {
 	case encoding == "", encoding == "identity":
@@ -40,6 +40,13 @@ func (c *call) receive(req *http.Request, resp *http.Response) error {
 	}
 	if resp.ContentLength > wire && !c.limits.Truncate {
 		return fmt.Errorf("%w: %d bytes are announced, the limit is %d", ErrTooLarge, resp.ContentLength, c.limits.MaxBytes)
+	}
+	b.small = SmallBody
+	if b.decoded == io.Reader(resp.Body) && resp.ContentLength >= 0 {
+		b.size, b.small = min(b.size, resp.ContentLength), 0
+	}
+	if b.size <= SmallBody || c.limits.Large == nil {
+		b.small = -1
 	}
 	if b.decoded != io.Reader(resp.Body) {
 		resp.Header.Del("Content-Encoding")
@@ -57,6 +64,8 @@ type body struct {
 	raw     io.Closer
 	decoded io.Reader
 	left    int64 // octets that may still be delivered
+	size    int64 // the most octets that there can be
+	small   int64 // octets until Limits.Large is asked; negative: no more
 	err     error // what the last read gave, and every later one gives
 }
 
@@ -64,10 +73,23 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
+	if b.small == 0 {
+		if b.err = b.grow(); b.err != nil {
+			b.call.end()
+			b.raw.Close()
+			return 0, b.err
+		}
+	}
 	if int64(len(p)) > b.left+1 { // one more tells a full body from a longer one
 		p = p[:b.left+1]
 	}
+	if b.small > 0 && int64(len(p)) > b.small {
+		p = p[:b.small]
+	}
 	n, err := b.decoded.Read(p)
+	if b.small > 0 {
+		b.small -= int64(n)
+	}
 	if int64(n) > b.left {
 		n = int(b.left)
 		err = fmt.Errorf("%w: the limit is %d bytes", ErrTooLarge, b.call.limits.MaxBytes)
@@ -84,6 +106,17 @@ func (b *body) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// grow asks for room for the whole body, with the request's clock stopped.
+func (b *body) grow() error {
+	b.small = -1
+	b.call.lap.pause()
+	defer b.call.lap.resume()
+	if err := b.call.limits.Large(b.call.ctx, b.size); err != nil {
+		return fmt.Errorf("make room for an answer of %d octets: %w", b.size, err)
+	}
+	return nil
 }
 
 func (b *body) Close() error {

@@ -18,50 +18,78 @@ const (
 	minDial  = 2 * time.Second // for each, if the time left allows
 )
 
-// dialTLS looks a name up, checks every address, connects to one of the
-// checked addresses and makes the TLS connection. There is no second lookup
-// that could answer otherwise (G4).
+// dialTLS is connect for http.Transport.
 func (n *Network) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
 	call := callFrom(ctx)
 	if call == nil {
 		return nil, errors.New("dial without a request")
 	}
-	// The transport lets a dial outlive the request that asked for it. Ours
-	// ends with its request, or a silent address would hold its place for long.
-	ctx = call.ctx
-	host, portText, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	port, err := strconv.ParseUint(portText, 10, 16)
+	secure, _, err := n.connect(call, host, port)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", addr, err)
+		return nil, err // not a nil *tls.Conn in an interface
 	}
-	addrs, err := n.lookup(ctx, host, uint16(port))
+	return secure, nil
+}
+
+// connect looks a name up, checks every address, connects to one of the
+// checked addresses and makes the TLS connection. There is no second lookup
+// that could answer otherwise (G4). An empty port is 443.
+//
+// It ends with its request, although http.Transport would let a dial outlive
+// the request that asked for it: a silent address must not hold its place.
+func (n *Network) connect(call *call, host, portText string) (*tls.Conn, *placedConn, error) {
+	ctx, port := call.ctx, uint16(443)
+	if portText != "" {
+		p, err := strconv.ParseUint(portText, 10, 16)
+		if err != nil {
+			return nil, nil, fmt.Errorf("dial %s: %w", host, err)
+		}
+		port = uint16(p)
+	}
+	addrs, err := n.lookup(ctx, host, port)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
 	var faults []error
 	for i, a := range addrs {
-		conn, err := n.dialOne(ctx, call, netip.AddrPortFrom(a, uint16(port)), len(addrs)-i)
+		conn, err := n.dialOne(ctx, call, netip.AddrPortFrom(a, port), len(addrs)-i)
 		if err != nil {
 			if ctx.Err() != nil || !errors.Is(err, ErrConnect) {
-				return nil, err
+				return nil, nil, err
 			}
 			faults = append(faults, err)
 			continue
 		}
-		config := n.tls.Clone()
-		config.ServerName = host
-		secure := tls.Client(conn, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			conn.Close()
-			return nil, fmt.Errorf("%w: %s: %w", ErrTLS, host, err)
+		secure, err := n.shake(ctx, conn, host)
+		if err != nil {
+			return nil, nil, err
 		}
-		return secure, nil
+		return secure, conn, nil
 	}
-	return nil, errors.Join(faults...)
+	return nil, nil, errors.Join(faults...)
+}
+
+// shake makes a connection secure. HandshakeContext would start a goroutine to
+// watch ctx; the end of ctx closes the connection all the same.
+func (n *Network) shake(ctx context.Context, conn *placedConn, host string) (*tls.Conn, error) {
+	config := n.tls.Clone()
+	config.ServerName = host
+	secure := tls.Client(conn, config)
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	err := secure.HandshakeContext(context.WithoutCancel(ctx))
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("%w: %s: %w", ErrTLS, host, err)
+	}
+	return secure, nil
 }
 
 // lookup gives the addresses of host that may be dialled, at most maxDials. A
@@ -100,7 +128,7 @@ func (n *Network) lookup(ctx context.Context, host string, port uint16) ([]netip
 
 // dialOne connects to a checked address. remaining counts the addresses left to
 // try, this one included: a silent one may use up its share of the time only.
-func (n *Network) dialOne(ctx context.Context, call *call, dest netip.AddrPort, remaining int) (net.Conn, error) {
+func (n *Network) dialOne(ctx context.Context, call *call, dest netip.AddrPort, remaining int) (*placedConn, error) {
 	place, err := n.acquire(ctx, call, dest.Addr())
 	if err != nil {
 		return nil, err

@@ -19,7 +19,20 @@ type Limits struct {
 	// them gives ErrTooLarge. Without it an answer that announces a longer body
 	// is refused before any of it is read.
 	Truncate bool
+	// Large, when set, is called once for an answer of more than SmallBody
+	// decoded octets, before what lies behind them is read. size is the most
+	// that the body may come to: what the answer announces, else MaxBytes. It
+	// may wait; that time does not count against Timeout. An error ends the
+	// answer and is found in the error of the body's Read with errors.Is.
+	//
+	// It is where a program that reads many answers at a time limits the memory
+	// that all of them need.
+	Large func(ctx context.Context, size int64) error
 }
+
+// SmallBody is how many octets of an answer are delivered without asking
+// Limits.Large.
+const SmallBody = 32 << 10
 
 // WithLimits gives a context for requests with limits of their own, made one
 // after another: the hops of one document, for instance. spent tells how much

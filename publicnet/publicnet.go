@@ -174,20 +174,21 @@ func New(opts *Options) (*Network, error) {
 // limit is kept by its transport over all hops and covers reading the body, so
 // the Timeout field stays zero.
 func (n *Network) Client() *http.Client {
+	return &http.Client{CheckRedirect: n.checkRedirect, Transport: &transport{network: n}}
+}
+
+func (n *Network) newTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &http.Client{
-		CheckRedirect: n.checkRedirect,
-		Transport: &transport{network: n, base: &http.Transport{
-			// Proxy stays nil: the environment does not decide where we go.
-			DialContext:            refusePlain,
-			DialTLSContext:         n.dialTLS,
-			Protocols:              protocols,
-			DisableCompression:     true, // decoded in body.go, against the limits
-			MaxResponseHeaderBytes: 64 << 10,
-			MaxIdleConnsPerHost:    1,
-			IdleConnTimeout:        90 * time.Second,
-		}},
+	return &http.Transport{
+		// Proxy stays nil: the environment does not decide where we go.
+		DialContext:            refusePlain,
+		DialTLSContext:         n.dialTLS,
+		Protocols:              protocols,
+		DisableCompression:     true, // decoded in body.go, against the limits
+		MaxResponseHeaderBytes: maxHeader,
+		MaxIdleConnsPerHost:    1,
+		IdleConnTimeout:        idleTime,
 	}
 }
 

@@ -21,11 +21,31 @@ import (
 // request, keeps its time, and hands its answer out behind the limits.
 type transport struct {
 	network *Network
-	base    *http.Transport
+	lines   lines
+
+	used sync.Mutex
+	base *http.Transport // for requests with a body; made when first needed
 }
 
 // CloseIdleConnections is found by http.Client.
-func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
+func (t *transport) CloseIdleConnections() {
+	t.lines.closeIdle()
+	t.used.Lock()
+	defer t.used.Unlock()
+	if t.base != nil {
+		t.base.CloseIdleConnections()
+	}
+}
+
+// full is the transport for requests with a body.
+func (t *transport) full() *http.Transport {
+	t.used.Lock()
+	defer t.used.Unlock()
+	if t.base == nil {
+		t.base = t.network.newTransport()
+	}
+	return t.base
+}
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -42,7 +62,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.Host = authority
 	t.network.setHeaders(out.Header)
 
-	resp, err := t.base.RoundTrip(out)
+	var resp *http.Response
+	if (req.Method == "" || req.Method == http.MethodGet || req.Method == http.MethodHead) && (req.Body == nil || req.Body == http.NoBody) {
+		resp, err = t.ask(call, out)
+	} else {
+		resp, err = t.full().RoundTrip(call.traced(t.network, out))
+	}
 	if err != nil {
 		err = call.explain(err)
 		call.end()
@@ -151,14 +176,49 @@ func (n *Network) newCall(req *http.Request) *call {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	c.cancel = cancel
 	ctx = context.WithValue(ctx, callKey{}, c)
-	if n.opts.Acquire != nil {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-			GotConn: func(info httptrace.GotConnInfo) { c.gotConn(n, info) },
-		})
-	}
 	c.ctx = ctx
 	c.lap = c.allowance.clock.start(c.limits.Timeout, func() { cancel(errExpired) })
 	return c
+}
+
+// traced makes http.Transport tell which connection it uses.
+func (c *call) traced(n *Network, req *http.Request) *http.Request {
+	if n.opts.Acquire == nil {
+		return req
+	}
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) { c.gotConn(n, info) },
+	}))
+}
+
+// again waits for a place at the address of a kept connection.
+func (c *call) again(n *Network, l *line) error {
+	p, err := n.acquire(c.ctx, c, l.below.addr)
+	if err != nil {
+		return err
+	}
+	c.hold(l.below.hold(p))
+	return nil
+}
+
+// hold takes over the place of the connection that the call uses.
+func (c *call) hold(p *place) {
+	c.mu.Lock()
+	c.place = p
+	done := c.done
+	c.mu.Unlock()
+	if done {
+		p.free()
+	}
+}
+
+// leave gives the place of a connection back that was of no use.
+func (c *call) leave() {
+	c.mu.Lock()
+	held := c.place
+	c.place = nil
+	c.mu.Unlock()
+	held.free()
 }
 
 // gotConn takes over the place of a new connection, or waits for one at the
@@ -181,13 +241,7 @@ func (c *call) gotConn(n *Network, info httptrace.GotConnInfo) {
 		}
 		held = conn.hold(p)
 	}
-	c.mu.Lock()
-	c.place = held
-	done := c.done
-	c.mu.Unlock()
-	if done {
-		held.free()
-	}
+	c.hold(held)
 }
 
 // end gives back what the call holds. It may be called more than once.

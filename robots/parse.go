@@ -292,6 +292,9 @@ func (r *Rules) MarshalText() ([]byte, error) {
 	if r == nil || r.agent == "" {
 		return []byte{}, nil
 	}
+	if r.text != "" {
+		return []byte(r.text), nil
+	}
 	b := append([]byte("User-agent: "), r.agent...)
 	b = append(b, '\n')
 	if r.delay > 0 {
@@ -307,12 +310,14 @@ func (r *Rules) MarshalText() ([]byte, error) {
 }
 
 // UnmarshalText reads what [Rules.MarshalText] wrote. Any other text is read as
-// a robots.txt for the crawler that its first user-agent line names. The error
-// is always nil.
+// a robots.txt for the crawler that its first user-agent line names. Very many
+// rules stay text, so that a program can hold those of many hosts; they are read
+// again at each [Rules.Match]. The error is always nil.
 func (r *Rules) UnmarshalText(data []byte) error {
 	first, _, _ := bytes.Cut(data, []byte("\n"))
 	_, agent, _ := fields(string(first))
 	*r = *parse(data, product(agent))
+	r.pack()
 	return nil
 }
 

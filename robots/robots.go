@@ -37,6 +37,7 @@ type Rules struct {
 	own   bool   // agent is the crawler's own token
 	delay time.Duration
 	rules []rule // longest first, allow before disallow, none twice
+	text  string // in place of rules that are very many: they as MarshalText writes them
 }
 
 var (
@@ -79,13 +80,48 @@ func (r *Rules) Match(target string) (allowed bool, rule string, own bool) {
 	if r == nil {
 		return true, "", false
 	}
-	if len(r.rules) == 0 || exempt(target) {
+	rules := r.unpacked()
+	if len(rules) == 0 || exempt(target) {
 		return true, "", r.own
 	}
-	if i := find(r.rules, normalTarget(target)); i >= 0 {
-		return r.rules[i].allow, r.rules[i].String(), r.own
+	if i := find(rules, normalTarget(target)); i >= 0 {
+		return rules[i].allow, rules[i].String(), r.own
 	}
 	return true, "", r.own
+}
+
+// packFrom is the size from which on stored rules stay text. The largest file
+// there can be has 100,000 rules, which take ten times their text.
+const packFrom = 64 << 10
+
+const ruleSize = 56 // octets of a rule beside its texts
+
+// pack makes large rules small, at the price of reading them at each match.
+func (r *Rules) pack() {
+	if r.Size() >= packFrom {
+		text, _ := r.MarshalText() // never fails
+		r.rules, r.text = nil, string(text)
+	}
+}
+
+func (r *Rules) unpacked() []rule {
+	if r.text == "" {
+		return r.rules
+	}
+	return parse([]byte(r.text), product(r.agent)).rules
+}
+
+// Size is about how many octets the rules take in memory. Those of most sites
+// take a few hundred.
+func (r *Rules) Size() int {
+	if r == nil {
+		return 0
+	}
+	n := len(r.text)
+	for i := range r.rules {
+		n += ruleSize + len(r.rules[i].text) + len(r.rules[i].pattern)
+	}
+	return n
 }
 
 // exempt reports whether the target is robots.txt itself, which no rule can

@@ -247,6 +247,9 @@ func (s *Store) Lease(ctx context.Context, r index.LeaseRequest) ([]index.Lease,
 	if r.Docs <= 0 {
 		r.Docs = index.LeaseDocs
 	}
+	if err := s.claimAlive(ctx, r.Now); err != nil {
+		return nil, err
+	}
 	var leases []index.Lease
 	var docs []map[string]knownDoc
 	// A power cut ends all owners, who are processes of this machine: a lease

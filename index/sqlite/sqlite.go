@@ -9,7 +9,9 @@
 // Visits are applied many at a time, so one sync is shared by all of them.
 //
 // Several processes may use one file at the same time, on one machine; it must
-// not lie on a network file system.
+// not lie on a network file system. Beside the file lie SQLite's own -wal and
+// -shm, and -owners, an empty file that those who lease hold a lock on: it may be
+// removed while nobody uses the index.
 //
 // Sources: D35, D37, crawler.md section 7, index.md sections 2 and 3.
 package sqlite
@@ -70,6 +72,7 @@ type Store struct {
 	turns   index.Turns
 
 	leased leased
+	owners owners
 
 	watch watchers
 }
@@ -114,6 +117,7 @@ func (s *Store) open(ctx context.Context, o *Options) error {
 	if err := probe(path); err != nil {
 		return err
 	}
+	s.owners.path = path + "-owners"
 	if s.write, err = sql.Open("sqlite", dsn(path, o.BusyTimeout, "_txlock=immediate",
 		"_pragma=synchronous(FULL)", "_pragma=foreign_keys(1)", "_pragma=cache_size(-32768)",
 		"_pragma=wal_autocheckpoint(4000)", "_pragma=journal_size_limit(67108864)")); err != nil {
@@ -132,19 +136,31 @@ func (s *Store) open(ctx context.Context, o *Options) error {
 	return s.stmts.prepare(ctx, s.write, s.read)
 }
 
-// probe gives the errors of the file system for a file that cannot be written;
-// SQLite would report most of them as "unable to open".
+// probe creates the file if there is none, and gives the errors of the file
+// system for one that cannot be written; SQLite would report most of them as
+// "unable to open". A file that is there is not opened: closing it would end
+// the locks that this process has on it through another Store.
 func probe(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return errors.New("it is a directory; give the name of a file")
+	}
+	err := writable(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			return f.Close()
+		}
+		if errors.Is(err, fs.ErrExist) { // made by another process just now
+			err = writable(path)
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the directory does not exist, create it first: %w", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the file or its directory may not be written by this user: %w", err)
-	case err != nil:
-		return err
 	}
-	return f.Close()
+	return err
 }
 
 func dsn(path string, busy time.Duration, more ...string) string {
@@ -243,5 +259,5 @@ func (s *Store) shut() error {
 			errs = append(errs, db.Close())
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.owners.close())...)
 }

@@ -51,7 +51,7 @@ func (a *addCommand) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	capped, err := store.AddSource(ctx, time.Now(), docs...)
-	if err = errors.Join(err, store.Close()); err != nil {
+	if err = closed(store, err); err != nil {
 		return err
 	}
 	if errors.Is(missing, fs.ErrNotExist) {
@@ -126,7 +126,7 @@ func (y *whyCommand) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	x, err := crawl.Explain(ctx, store, y.URL)
-	if err = errors.Join(err, store.Close()); err != nil {
+	if err = closed(store, err); err != nil {
 		return err
 	}
 	if _, err := x.WriteTo(env.Stdout); err != nil {

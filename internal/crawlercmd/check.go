@@ -76,7 +76,7 @@ func (c *checkCommand) run(ctx context.Context, env *Env) error {
 	if err == nil {
 		left, err = unvisited(ctx, store, visited)
 	}
-	if err = errors.Join(err, store.Close()); err != nil {
+	if err = closed(store, err); err != nil {
 		return err
 	}
 	return c.print(env, report, left)

@@ -50,7 +50,7 @@ func (r *runCommand) run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = closed(store, err) }()
 	n, err := r.open(ctx, b, store, log, &r.operator)
 	if err != nil {
 		return err
@@ -84,6 +84,7 @@ func (r *runCommand) run(ctx context.Context, env *Env) (err error) {
 		served = n.serve(ctx)
 	})
 	together.Go(func() { report(ctx, screen, log, store, seen) })
+	together.Go(func() { keepMemory(ctx, env.Getenv) })
 	err = crawler.Run(ctx)
 	cancel()
 	together.Wait()

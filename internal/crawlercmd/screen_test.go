@@ -47,6 +47,24 @@ func TestStoreFault(t *testing.T) {
 	}
 }
 
+type closer struct{ err error }
+
+func (c closer) Close() error { return c.err }
+
+// The disk that failed fails again at the end; that is told once.
+func TestClosed(t *testing.T) {
+	first, second := errors.New("the disk refused"), errors.New("the disk refused again")
+	if got := closed(closer{second}, first); !errors.Is(got, first) || errors.Is(got, second) {
+		t.Errorf("%v", got)
+	}
+	if got := closed(closer{second}, nil); !errors.Is(got, second) {
+		t.Errorf("%v", got)
+	}
+	if got := closed(closer{}, nil); got != nil {
+		t.Errorf("%v", got)
+	}
+}
+
 // A stop is no failure of what works until it is stopped, and no success of
 // what has an answer to give.
 func TestStopped(t *testing.T) {

@@ -69,7 +69,7 @@ func (s *serveCommand) run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = closed(store, err) }()
 	n, err := s.open(ctx, b, store, log, op)
 	if err != nil {
 		return err

@@ -30,6 +30,15 @@ func openStore(ctx context.Context, file string, create bool, log *slog.Logger) 
 	return nil, dbFault(file, err)
 }
 
+// closed closes a store at the end of work that came to err. What fails because
+// the work has failed, on a full disk for instance, is not told twice.
+func closed(store io.Closer, err error) error {
+	if e := store.Close(); err == nil {
+		return e
+	}
+	return err
+}
+
 // sqliteMagic begins every database file (SQLite file format, section 1.3.1).
 var sqliteMagic = []byte("SQLite format 3\x00")
 

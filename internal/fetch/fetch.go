@@ -46,6 +46,9 @@ type Request struct {
 	// where a crawler asks robots.txt and waits for its turn; waiting there does
 	// not count against Timeout (G8).
 	Before func(ctx context.Context, u weburl.URL, hop int) error
+	// Large is asked before more than publicnet.SmallBody octets of a body are
+	// kept; see publicnet.Limits. Nil asks nobody.
+	Large func(ctx context.Context, size int64) error
 	// After is called with the time that each answer took, body included, or
 	// until its headers for a redirect. A request that failed has status 0 and
 	// no headers, or those that came before the failure.
@@ -106,7 +109,7 @@ func Get(ctx context.Context, c *http.Client, r *Request) (*Document, error) {
 	if maxHops <= 0 {
 		maxHops = publicnet.DefaultMaxRedirects
 	}
-	limited, spent := publicnet.WithLimits(ctx, publicnet.Limits{MaxBytes: r.MaxBytes, Timeout: timeout, Truncate: r.Truncate})
+	limited, spent := publicnet.WithLimits(ctx, publicnet.Limits{MaxBytes: r.MaxBytes, Timeout: timeout, Truncate: r.Truncate, Large: r.Large})
 
 	doc := &Document{URL: r.URL.String()}
 	for u, hop := r.URL, 0; ; hop++ {
@@ -180,7 +183,7 @@ func (d *Document) ask(ctx context.Context, client *http.Client, r *Request, u w
 		d.NotModified = true
 		return weburl.URL{}, nil
 	}
-	body, err := io.ReadAll(resp.Body)
+	body, err := readAll(resp)
 	if err != nil {
 		if !r.Truncate || !errors.Is(err, publicnet.ErrTooLarge) {
 			return weburl.URL{}, fmt.Errorf("read body: %w", err)
@@ -190,6 +193,45 @@ func (d *Document) ask(ctx context.Context, client *http.Client, r *Request, u w
 	sum := sha256.Sum256(body)
 	d.Body, d.Hash = body, hex.EncodeToString(sum[:])
 	return weburl.URL{}, nil
+}
+
+// readAll reads a body into no more memory than it takes. The client keeps its
+// limit; what a server announces is believed only as far as it comes true, or
+// as Limits.Large, which the first read asks, has let it pass.
+func readAll(resp *http.Response) ([]byte, error) {
+	const start = 2 << 10
+	size := start
+	if n := resp.ContentLength; n >= 0 {
+		size = int(min(n, publicnet.SmallBody)) + 1 // one more for the end
+	}
+	b := make([]byte, 0, size)
+	for {
+		n, err := resp.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return fitted(b), nil
+		case err != nil:
+			return fitted(b), err
+		case len(b) < cap(b):
+			continue
+		}
+		size = 2 * cap(b)
+		if n := resp.ContentLength; n >= int64(len(b)) && n < publicnet.DefaultMaxBytes {
+			size = int(n) + 1
+		} else if len(b) < publicnet.DefaultMaxBytes {
+			size = min(size, publicnet.DefaultMaxBytes+1)
+		}
+		b = append(make([]byte, 0, size), b...)
+	}
+}
+
+// fitted gives back what a buffer has too much.
+func fitted(b []byte) []byte {
+	if cap(b)-len(b) <= len(b)/8+64 {
+		return b
+	}
+	return append(make([]byte, 0, len(b)), b...)
 }
 
 func isRedirect(status int) bool {

@@ -227,3 +227,37 @@ func TestRule_D13_NoRobotsOfItsOwn(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A body takes no more memory than it has octets, about, whether the server
+// tells its length or not.
+func TestBodyFits(t *testing.T) {
+	inWorld(t, "", func(t *testing.T, w *world) {
+		size, flush := 0, false
+		w.net.Handle("apps.example.com", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			if flush {
+				rw.(http.Flusher).Flush()
+			}
+			_, _ = rw.Write([]byte(strings.Repeat("x", size)))
+		}))
+		for _, size = range []int{0, 1, 2047, 2048, 2049, publicnet.SmallBody, publicnet.SmallBody + 1, 300_000, publicnet.DefaultMaxBytes} {
+			for _, flush = range []bool{false, true} {
+				d, err := w.get(t, fetch.Request{})
+				if err != nil || len(d.Body) != size {
+					t.Fatalf("%d octets, flush %v: %d, %v", size, flush, len(d.Body), err)
+				}
+				if most := size + size/8 + 64; cap(d.Body) > most+1 {
+					t.Errorf("%d octets, flush %v: %d are held", size, flush, cap(d.Body))
+				}
+			}
+		}
+		size = publicnet.DefaultMaxBytes + 1
+		for _, flush = range []bool{false, true} {
+			if _, err := w.get(t, fetch.Request{}); !errors.Is(err, publicnet.ErrTooLarge) {
+				t.Errorf("one octet too many, flush %v: %v", flush, err)
+			}
+			if d, err := w.get(t, fetch.Request{Truncate: true}); err != nil || !d.Truncated || len(d.Body) != publicnet.DefaultMaxBytes {
+				t.Errorf("cut, flush %v: %v", flush, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package crawlercmd_test
+
+const raceDetector = false

@@ -1,0 +1,7 @@
+//go:build race
+
+package crawlercmd_test
+
+// raceDetector tells tests that memory is not what it is without it: five to
+// ten times as much.
+const raceDetector = true
