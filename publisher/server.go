@@ -44,11 +44,8 @@ func checkServer(s *mcp.Server) error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	tools, _ := shown(session.Tools(ctx, nil))
 	for _, tool := range tools {
-		if !toolName.MatchString(tool.Name) {
-			fault("tool %q: name it with letters, digits, '_', '.' and '-', at most 128", tool.Name)
-		}
-		if tool.Description == "" {
-			fault("tool %q: has no description; say what it does", tool.Name)
+		for _, err := range checkTool(tool) {
+			fault("tool %q: %w", tool.Name, err)
 		}
 	}
 	prompts, _ := shown(session.Prompts(ctx, nil))

@@ -2,6 +2,7 @@ package mcpgate
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -64,8 +65,6 @@ func (g *Gate) preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-const paramPrefix = "Mcp-Param-"
-
 // isToken reports whether s is a header name (RFC 9110 section 5.1).
 func isToken(s string) bool {
 	for i := range len(s) {
@@ -107,4 +106,30 @@ func checkOrigin(o string) error {
 		return fmt.Errorf("origin %q: browsers leave the default port out", o)
 	}
 	return nil
+}
+
+// checkHost refuses names that do not belong to a loopback listener (FO-19).
+func (g *Gate) checkHost(w http.ResponseWriter, r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok || !isLoopback(hostOnly(local.String())) {
+		return true
+	}
+	host := hostOnly(r.Host)
+	if isLoopback(host) || slices.ContainsFunc(g.opts.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+		return true
+	}
+	http.Error(w, "this name does not belong to this server", http.StatusForbidden)
+	return false
+}
+
+func hostOnly(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

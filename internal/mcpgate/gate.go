@@ -1,121 +1,114 @@
-// Package mcpgate owns the transport rules of MCP 2026-07-28 that stand around
-// the SDK's HTTP handlers: who may call from a browser, which methods and
-// versions are served, how large a request may be, and which of the SDK's
-// handlers answers. It knows nothing of tools, tokens or documents.
+// Package mcpgate owns the transport rules of MCP 2026-07-28 around a server of
+// the SDK: who may call from a browser, which methods and versions are served,
+// how large a request may be, how an answer travels, and how it all ends. It
+// knows nothing of tools, tokens or documents.
 //
-// A Gate serves both eras on one URL unless told otherwise (D30): requests of
-// revision 2026-07-28 go to a stateless handler, requests of older revisions to
-// a stateful one over the same server.
+// A Gate serves both eras on one URL unless told otherwise (D30). A call of
+// revision 2026-07-28 is judged in full and then handed to the server's method
+// handler, all its middleware included, without a second decoding of the body;
+// what is rare (notifications, streams of subscriptions/listen, custom methods)
+// goes through the SDK's own HTTP handler. Requests of older revisions go to a
+// stateful handler of the SDK over the same server.
 package mcpgate
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/openbot-build/openbot-go/internal/strictjson"
 )
 
 // Modern is the revision that a Gate serves by itself; later text calls
 // everything older legacy.
 const Modern = "2026-07-28"
 
-// legacyVersions are the older revisions that the SDK speaks, newest first.
-var legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
-
-// Limits of a Gate that sets none.
-const (
-	DefaultMaxBody        = 1 << 20
-	DefaultSessionTimeout = 10 * time.Minute
-	DefaultMaxSessions    = 1000
-)
-
-// Options configure a Gate. The zero value serves both eras to callers that are
-// no browser.
-type Options struct {
-	// Origins are the browser origins that may call: scheme, host and port,
-	// for instance "https://host.example.com". A request that carries any other
-	// Origin, "null" included, is refused before anything else is looked at. A
-	// request without the header is no browser's and passes.
-	Origins []string
-
-	// Hosts are host names under which the endpoint is reached although the
-	// listener is on loopback: behind a proxy on the same machine, for
-	// instance. On loopback every other name that is not itself loopback is
-	// refused, so that DNS rebinding gets nowhere. A port in the request's Host
-	// is not looked at.
-	Hosts []string
-
-	// Modern answers requests of revision 2026-07-28 that passed the gate, in
-	// place of the server. RequestFrom gives it what the gate has read; the
-	// request's body can be read again. nil is the server.
-	Modern http.Handler
-
-	ModernOnly     bool          // refuse revisions older than 2026-07-28
-	MaxBody        int64         // bytes of one request; 0 is DefaultMaxBody
-	SessionTimeout time.Duration // idle time of a legacy session; 0 is DefaultSessionTimeout
-	MaxSessions    int           // legacy sessions at one time; 0 is DefaultMaxSessions
-	Log            *slog.Logger  // nil logs nothing
-}
+// legacyVersion is the newest legacy revision.
+const legacyVersion = "2025-11-25"
 
 // Gate is the HTTP handler of one MCP endpoint. It is safe for concurrent use.
 type Gate struct {
-	opts     Options
-	server   *mcp.Server
-	json     http.Handler // modern, one JSON object an answer
-	stream   http.Handler // modern, an event stream an answer
-	legacy   http.Handler // nil when ModernOnly
-	versions []string     // what is served, newest first
+	opts       Options
+	server     *mcp.Server
+	base       mcp.MethodHandler // of every server, without middleware
+	json       http.Handler      // the SDK's, one JSON object an answer
+	stream     http.Handler      // the SDK's, an event stream an answer
+	legacy     http.Handler      // nil when ModernOnly
+	guarded    http.Handler      // serve, behind Options.Protect
+	versions   []string          // what is served, newest first
+	serverInfo json.RawMessage   // the server's name and version
+	serverMeta json.RawMessage   // _meta with only that
+
+	buffers   sync.Pool // of *answer
+	tools     lists[mcp.Tool]
+	prompts   lists[mcp.Prompt]
+	resources lists[mcp.Resource]
+	templates lists[mcp.ResourceTemplate]
+	texts     *texts
+
+	mu      sync.Mutex
+	bound   map[*mcp.Tool][]binding
+	listens map[*stream]struct{}
+	closed  bool
+	ending  sync.WaitGroup // listens
 }
 
-// New gives the gate of one server. It does no I/O and starts nothing.
-// Errors name the option at fault.
+// New gives the gate of one server. It asks the server for its name and versions
+// in memory, and starts nothing. Errors name the option at fault.
 func New(server *mcp.Server, opts *Options) (*Gate, error) {
 	if server == nil {
 		return nil, errors.New("gate needs a server")
 	}
-	g := &Gate{server: server, versions: []string{Modern}}
+	g := &Gate{
+		server:  server,
+		base:    handlerOf(mcp.NewServer(&mcp.Implementation{}, nil)),
+		buffers: sync.Pool{New: newAnswer},
+		texts:   newTexts(),
+		bound:   map[*mcp.Tool][]binding{},
+		listens: map[*stream]struct{}{},
+	}
 	if opts != nil {
 		g.opts = *opts
 	}
-	g.opts.Origins = slices.Clone(g.opts.Origins)
-	g.opts.Hosts = slices.Clone(g.opts.Hosts)
-	if g.opts.MaxBody == 0 {
-		g.opts.MaxBody = DefaultMaxBody
-	}
-	if g.opts.SessionTimeout == 0 {
-		g.opts.SessionTimeout = DefaultSessionTimeout
-	}
-	if g.opts.MaxSessions == 0 {
-		g.opts.MaxSessions = DefaultMaxSessions
-	}
+	g.opts.setDefaults()
 	for _, o := range g.opts.Origins {
 		if err := checkOrigin(o); err != nil {
 			return nil, err
 		}
 	}
+	g.guarded = http.HandlerFunc(g.serve)
+	if g.opts.Protect != nil {
+		g.guarded = g.opts.Protect(g.guarded)
+	}
+	if err := g.learn(); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(g.versions, Modern) {
+		return nil, fmt.Errorf("the server does not speak %s", Modern)
+	}
+	if g.opts.ModernOnly {
+		g.versions = []string{Modern}
+	}
 	same := func(*http.Request) *mcp.Server { return server }
-	modern := mcp.StreamableHTTPOptions{
+	sdk := mcp.StreamableHTTPOptions{
 		Stateless:                    true,
 		PropagateRequestCancellation: true,
 		MaxRequestBodyBytes:          g.opts.MaxBody,
 		DisableLocalhostProtection:   true, // checkHost does it, and knows Options.Hosts
 		Logger:                       g.opts.Log,
 	}
-	g.stream = mcp.NewStreamableHTTPHandler(same, &modern)
-	modern.JSONResponse = true
-	g.json = mcp.NewStreamableHTTPHandler(same, &modern)
-	if !g.opts.ModernOnly {
-		g.versions = append(g.versions, legacyVersions...)
+	g.stream = mcp.NewStreamableHTTPHandler(same, &sdk)
+	sdk.JSONResponse = true
+	g.json = mcp.NewStreamableHTTPHandler(same, &sdk)
+	if len(g.versions) > 1 {
 		g.legacy = mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
 			SessionTimeout:             g.opts.SessionTimeout,
 			MaxRequestBodyBytes:        g.opts.MaxBody,
@@ -126,38 +119,47 @@ func New(server *mcp.Server, opts *Options) (*Gate, error) {
 	return g, nil
 }
 
-// Close ends the sessions of legacy clients. Requests that come later are
-// still served.
+// Close ends the streams of subscriptions/listen, each with a final result, and
+// the sessions of legacy clients. It returns when the streams are gone; a client
+// that does not read holds it up for the write timeout at most. Later requests
+// are still served, but for new streams.
 func (g *Gate) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	for s := range g.listens {
+		go s.end(g.listenResult(s.id))
+	}
+	g.mu.Unlock()
 	var errs []error
 	for _, s := range slices.Collect(g.server.Sessions()) {
 		if s.ID() != "" { // a modern request has a session of its own, without an id, which ends with it
 			errs = append(errs, s.Close())
 		}
 	}
+	g.ending.Wait()
 	return errors.Join(errs...)
 }
 
 // ServeHTTP serves one request. The order of its checks is part of the
-// contract (FO-10, FO-19): Origin, Host, preflight, method; a sign-in check
-// belongs after the preflight and before the body is read.
+// contract (FO-10, FO-19): Origin, Host, preflight, Options.Protect, method, and
+// only then the body.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.checkOrigin(w, r) || !g.checkHost(w, r) {
 		return
 	}
-	switch r.Method {
-	case http.MethodOptions:
+	if r.Method == http.MethodOptions {
 		g.preflight(w, r)
-	case http.MethodPost:
+		return
+	}
+	g.guarded.ServeHTTP(w, r)
+}
+
+func (g *Gate) serve(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodPost:
 		g.post(w, r)
-	case http.MethodGet, http.MethodDelete:
-		if g.legacy != nil && r.Header.Get(headerSession) != "" {
-			liftDeadlines(w)
-			w.Header().Set("X-Accel-Buffering", "no")
-			g.legacy.ServeHTTP(w, r)
-			return
-		}
-		fallthrough
+	case (r.Method == http.MethodGet || r.Method == http.MethodDelete) && g.legacy != nil && r.Header.Get(headerSession) != "":
+		g.through(g.legacy, w, r, &message{})
 	default:
 		w.Header().Set("Allow", "POST, OPTIONS")
 		http.Error(w, "this is an MCP endpoint: it takes POST", http.StatusMethodNotAllowed)
@@ -166,70 +168,119 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // post reads the message once and hands it to the handler of its era.
 func (g *Gate) post(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
+	body, err := g.read(w, r)
 	if err != nil {
+		f := refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "the request could not be read in full")
 		if errors.As(err, new(*http.MaxBytesError)) {
-			refuse(w, http.StatusRequestEntityTooLarge, nil, codeInvalidRequest,
-				fmt.Sprintf("the request is larger than %d bytes", g.opts.MaxBody), nil)
-			return
+			f = refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, fmt.Sprintf("the request is larger than %d bytes", g.opts.MaxBody))
 		}
-		refuse(w, http.StatusBadRequest, nil, codeInvalidRequest, "the request could not be read in full", nil)
+		refuse(w, nil, f)
 		return
 	}
-	m, err := peek(body)
-	if err != nil {
-		code, msg := int64(codeInvalidRequest), err.Error()
-		if fault := (*strictjson.Error)(nil); errors.As(err, &fault) && fault.NotJSON {
-			code, msg = codeParse, "the request is not JSON: "+msg
-		}
-		refuse(w, http.StatusBadRequest, nil, code, msg, nil)
-		return
+	m, f := parse(body)
+	if f == nil {
+		f = g.route(w, r, m)
 	}
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.ContentLength = int64(len(body))
-
-	version := r.Header.Get(headerVersion)
-	switch {
-	case version != "" && !slices.Contains(g.versions, version):
-		g.unsupported(w, m, version)
-	case m.batch && (g.legacy == nil || version == Modern):
-		refuse(w, http.StatusBadRequest, nil, codeInvalidRequest, "batches are not served: send one message a request", nil)
-	case version == Modern || m.metaVersion != "":
-		g.serveModern(w, r, m)
-	case g.legacy != nil:
-		g.serveLegacy(w, r, m)
-	case m.method == "initialize":
-		g.unsupported(w, m, m.initVersion)
-	default:
-		refuse(w, http.StatusBadRequest, m.id, codeHeaderMismatch, "the header MCP-Protocol-Version is missing", nil)
+	if f != nil {
+		refuse(w, m.ID, f)
 	}
 }
 
+func (g *Gate) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	if n := r.ContentLength; 0 < n && n <= g.opts.MaxBody {
+		body.Grow(int(n) + bytes.MinRead) // so that the end is seen without growing
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, g.opts.MaxBody))
+	return body.Bytes(), err
+}
+
+// route finds the era of a message and serves it.
+func (g *Gate) route(w http.ResponseWriter, r *http.Request, m *message) *fault {
+	if len(r.Header[headerVersion]) > 1 {
+		return mismatch("the header MCP-Protocol-Version occurs more than once")
+	}
+	version := r.Header.Get(headerVersion)
+	switch {
+	case version != "" && !slices.Contains(g.versions, version):
+		return g.unsupported(version)
+	case m.kind == batchKind && (g.legacy == nil || version == Modern):
+		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "batches are not served: send one message a request")
+	case version == Modern || m.metaVersion >= Modern || version == "" && m.metaVersion != "":
+		return g.serveModern(w, r, m)
+	case g.legacy != nil:
+		return g.serveLegacy(w, r, m)
+	case m.Method == "initialize":
+		return g.unsupported(m.initVersion)
+	}
+	return mismatch("the header MCP-Protocol-Version is missing")
+}
+
 // serveModern serves a message of revision 2026-07-28.
-func (g *Gate) serveModern(w http.ResponseWriter, r *http.Request, m *message) {
-	r.Header.Del(headerSession)
-	r.Header.Del("Last-Event-ID")
-	if name := r.Header.Get(headerName); name != "" {
-		plain, err := decodeHeader(name)
-		if err != nil {
-			refuse(w, http.StatusBadRequest, m.id, codeHeaderMismatch, "the header Mcp-Name is not valid Base64", nil)
-			return
+func (g *Gate) serveModern(w http.ResponseWriter, r *http.Request, m *message) *fault {
+	if f := checkMedia(r.Header); f != nil {
+		return f
+	}
+	if m.kind == responseKind {
+		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "responses are not taken: this revision has no requests to clients")
+	}
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, &m.Request))
+	if r.Header[headerSession] != nil || r.Header[headerEventID] != nil || strings.HasPrefix(r.Header.Get(headerName), "=?") {
+		r.Header = r.Header.Clone()
+		r.Header.Del(headerSession)
+		r.Header.Del(headerEventID)
+	}
+	if f := checkHeaders(r.Header, m); f != nil {
+		return f
+	}
+	var client *mcp.InitializeParams
+	if m.kind == callKind {
+		var f *fault
+		if client, f = checkMeta(m); f != nil {
+			return f
 		}
-		r.Header.Set(headerName, plain)
 	}
-	liftDeadlines(w)
-	if !m.streams {
-		g.json.ServeHTTP(w, r)
-		return
+	switch _, direct := newRequest[m.Method]; {
+	case g.opts.Modern != nil:
+		return g.serveOther(w, r, m, client)
+	case m.listens() && m.kind == callKind:
+		return g.listen(g.stream, w, r, m)
+	case direct && !g.opts.sdkOnly:
+		g.serveDirect(w, r, m, client)
+	case m.streams():
+		g.through(g.stream, w, r, m)
+	default:
+		g.through(g.json, w, r, m)
 	}
-	w.Header().Set("X-Accel-Buffering", "no")
-	g.stream.ServeHTTP(w, r)
+	return nil
+}
+
+// serveOther serves a message through Options.Modern.
+func (g *Gate) serveOther(w http.ResponseWriter, r *http.Request, m *message, client *mcp.InitializeParams) *fault {
+	if m.listens() && m.kind == callKind {
+		return g.listen(g.opts.Modern, w, r, m)
+	}
+	if m.Method == methodCall {
+		session, ctx, err := g.connect(r.Context(), nil, client, "")
+		if err != nil {
+			return refused(http.StatusInternalServerError, jsonrpc.CodeInternalError, "the server does not take calls")
+		}
+		bindings, err := g.bindings(ctx, session, &mcp.RequestExtra{Header: r.Header}, m.Name)
+		_ = session.Close() // nothing to lose: it has no connection
+		if err != nil {
+			return failure(m, err)
+		}
+		if f := checkParams(r.Header, m, bindings); f != nil {
+			return f
+		}
+	}
+	g.through(g.opts.Modern, w, r, m)
+	return nil
 }
 
 // serveLegacy serves a message of an older revision. Sessions are bounded: each
 // one is memory that a stranger makes the server keep.
-func (g *Gate) serveLegacy(w http.ResponseWriter, r *http.Request, m *message) {
+func (g *Gate) serveLegacy(w http.ResponseWriter, r *http.Request, m *message) *fault {
 	if r.Header.Get(headerSession) == "" {
 		n := 0
 		for s := range g.server.Sessions() {
@@ -239,52 +290,38 @@ func (g *Gate) serveLegacy(w http.ResponseWriter, r *http.Request, m *message) {
 		}
 		if n >= g.opts.MaxSessions {
 			w.Header().Set("Retry-After", "60")
-			refuse(w, http.StatusServiceUnavailable, m.id, codeInternal, "too many sessions are open", nil)
-			return
+			return refused(http.StatusServiceUnavailable, jsonrpc.CodeInternalError, "too many sessions are open")
 		}
 	}
-	liftDeadlines(w)
-	w.Header().Set("X-Accel-Buffering", "no")
-	g.legacy.ServeHTTP(w, r)
+	g.through(g.legacy, w, r, m)
+	return nil
 }
 
-func (g *Gate) unsupported(w http.ResponseWriter, m *message, asked string) {
-	refuse(w, http.StatusBadRequest, m.id, mcp.CodeUnsupportedProtocolVersion,
-		fmt.Sprintf("protocol version %q is not served", asked),
-		map[string]any{"supported": g.versions, "requested": asked})
+// unsupported is the answer to a revision that is not served.
+func (g *Gate) unsupported(asked string) *fault {
+	f := refused(http.StatusBadRequest, mcp.CodeUnsupportedProtocolVersion, fmt.Sprintf("protocol version %q is not served", asked))
+	f.err.Data, _ = json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: g.versions, Requested: asked}) // strings only
+	return f
 }
 
-// checkHost refuses names that do not belong to a loopback listener (FO-19).
-func (g *Gate) checkHost(w http.ResponseWriter, r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok || !isLoopback(hostOnly(local.String())) {
-		return true
+// through serves r by another handler, with the gate's writer before it.
+func (g *Gate) through(h http.Handler, w http.ResponseWriter, r *http.Request, m *message) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	s := newStream(w, m.ID, &g.opts, cancel)
+	defer s.finish()
+	if m.kind == callKind && m.metaVersion >= Modern && m.streams() {
+		s.openAfter(g.opts.grace)
 	}
-	host := hostOnly(r.Host)
-	if isLoopback(host) || slices.ContainsFunc(g.opts.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
-		return true
+	h.ServeHTTP(s, again(ctx, r, m))
+}
+
+// again is r with its body to be read once more.
+func again(ctx context.Context, r *http.Request, m *message) *http.Request {
+	r = r.WithContext(ctx)
+	if m.Body != nil {
+		r.Body = io.NopCloser(bytes.NewReader(m.Body))
+		r.ContentLength = int64(len(m.Body))
 	}
-	http.Error(w, "this name does not belong to this server", http.StatusForbidden)
-	return false
-}
-
-func hostOnly(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
-	}
-	return strings.Trim(hostport, "[]")
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-// liftDeadlines lets a tool and an event stream take longer than the server's
-// time for one request, once the request is here in full. Not every writer has
-// deadlines; then there is nothing to lift.
-func liftDeadlines(w http.ResponseWriter) {
-	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Time{})
-	_ = c.SetWriteDeadline(time.Time{})
+	return r
 }

@@ -58,6 +58,13 @@ func (b *buildCommand) run(_ context.Context, env *Env) error {
 				"the built-in server "+a.Builtin+" runs inside publisher serve and cannot be written as files: set endpoint to where the app's server runs"))
 		}
 	}
+	for i, a := range config.settings.Apps {
+		if a.Upstream != nil {
+			config.faults = append(config.faults, config.fault(fmt.Sprintf("apps[%d].upstream", i),
+				"an upstream is reached through publisher serve and cannot be written as files: set endpoint to where the app's server runs"))
+			config.spoiled = append(config.spoiled, fmt.Sprintf("apps[%d].upstream", i))
+		}
+	}
 	pub, err := config.publish(nil)
 	if err != nil {
 		return err

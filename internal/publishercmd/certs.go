@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,13 +17,28 @@ const certCheck = 30 * time.Second
 // renewing it needs no restart. A new pair that cannot be read is logged, and
 // the old one stays in use.
 type certFiles struct {
-	cert, key string
-	log       *slog.Logger
+	cert, key         string
+	certName, keyName string // where they were named, for errors
+	log               *slog.Logger
 
 	mu      sync.Mutex
 	pair    *tls.Certificate
 	changed time.Time // of the file that was read
 	looked  time.Time
+}
+
+// fileTLS reads the certificate once, so that a fault of it is one at the start.
+func fileTLS(certs *certFiles, config *configFile) (*tls.Config, error) {
+	pair, err := certs.get(nil)
+	if err != nil {
+		return nil, err
+	}
+	if host := hostOf(config.settings.Origin); pair.Leaf != nil {
+		if err := pair.Leaf.VerifyHostname(host); err != nil {
+			certs.log.Warn("the certificate does not cover the host of the origin: nobody will trust this server under it", "host", host, "certificate", strings.Join(pair.Leaf.DNSNames, " "))
+		}
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certs.get}, nil
 }
 
 func (c *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -46,17 +62,17 @@ func (c *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (c *certFiles) read() error {
 	info, err := os.Stat(c.cert)
 	if err != nil {
-		return fileError("--tls-cert", c.cert, err)
+		return fileError(c.certName, c.cert, err)
 	}
 	if c.pair != nil && info.ModTime().Equal(c.changed) {
 		return nil
 	}
 	if _, err := os.Stat(c.key); err != nil {
-		return fileError("--tls-key", c.key, err)
+		return fileError(c.keyName, c.key, err)
 	}
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return fmt.Errorf("--tls-cert %s with --tls-key %s: %w", c.cert, c.key, err)
+		return fmt.Errorf("%s %s with %s %s: %w", c.certName, c.cert, c.keyName, c.key, err)
 	}
 	c.pair, c.changed = &pair, info.ModTime()
 	return nil

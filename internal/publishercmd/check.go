@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -15,9 +14,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/openbot-build/openbot-go/card"
-	"github.com/openbot-build/openbot-go/catalog"
-	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/publisher/check"
 )
 
@@ -27,13 +23,18 @@ type checkCommand struct {
 	ConnectTo string `name:"connect-to" placeholder:"HOST:443:ADDR:PORT" help:"Reach HOST at ADDR:PORT, for an app that is not deployed yet. All other names are reached as usual."`
 	CA        string `name:"ca" placeholder:"FILE" help:"Certificate authority in PEM that signed HOST's certificate. It counts for HOST only."`
 	JSON      bool   `name:"json" help:"Print the report as JSON."`
+	Offline   bool   `help:"Judge a configuration without its upstreams: start no command and ask no address."`
 }
 
 // Help is the manual's page on check.
 func (*checkCommand) Help() string {
-	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. An address is read as a host reads it: the documents behind it, their headers, what a conditional request gets, and whether a crawler can confirm the publisher. Each app's endpoint is asked server/discover once, without settings or sign-in, and its name, version and supportedVersions are compared with the card. No tool is run. What is not asked: robots.txt, pictures, and anything that needs settings or sign-in.
+	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. The upstreams of a configuration are started or called once, to see what hosts will; --offline leaves that out.
 
-A fault breaks a rule and makes the exit status 1. Advice does not.
+An address is read as a host reads it: the documents behind it, their headers, what a browser's preflight and a conditional request get, and whether a crawler may read them (robots.txt) and can confirm the publisher. Each app's endpoint is asked server/discover, without settings or sign-in, and its name, version and supportedVersions are compared with the card; then it is asked for its lists of tools, prompts and resources, and once as a page of a foreign origin would ask. If it wants a sign-in, the challenge is followed to the metadata of the authorization server. No tool is run, no resource read, nobody signs in. What is not asked: pictures, and anything that needs settings.
+
+Each line is a verdict: ✓ kept, ! works and could be better, ✗ broken, with what to do about it and the number of the rule in brackets. Lines with · only tell. The rules are summed up at the end.
+
+A fault breaks a rule and makes the exit status 1. Advice does not. --json prints the same for scripts: sections with findings (level, rule, pointer, message), rules, faults, advice.
 
   publisher check card.json
   publisher check apps.example.com
@@ -64,9 +65,9 @@ func (c *checkCommand) run(ctx context.Context, env *Env) error {
 		}
 		var config *configFile
 		config, err = readConfig(flag, name)
-		rep, err = checkConfig(name, config, err)
+		rep, err = c.checkConfig(ctx, env, name, config, err)
 	case isFile:
-		rep, err = checkFile(ctx, name, env)
+		rep, err = c.checkFile(ctx, name, env)
 	default:
 		rep, err = c.checkAddress(ctx, env)
 	}
@@ -106,7 +107,7 @@ func isConfigName(name string) bool {
 }
 
 // checkFile judges a catalog or a card by its members.
-func checkFile(ctx context.Context, name string, env *Env) (*check.Report, error) {
+func (c *checkCommand) checkFile(ctx context.Context, name string, env *Env) (*check.Report, error) {
 	var data []byte
 	var err error
 	if name == "-" {
@@ -122,7 +123,7 @@ func checkFile(ctx context.Context, name string, env *Env) (*check.Report, error
 	if start := bytes.TrimSpace(data); len(start) > 0 && start[0] != '{' && start[0] != '[' && !json.Valid(data) {
 		if tree, err := parseYAML(data); err == nil && len(tree.Docs) > 0 && isMapping(tree.Docs[0].Body) {
 			config, err := parseConfig(name, ".", data)
-			return checkConfig(name, config, err)
+			return c.checkConfig(ctx, env, name, config, err)
 		}
 		rep.Section("file", name).Findings = []check.Finding{{Level: check.Fault, Message: "is neither JSON (a catalog or a card) nor YAML (a configuration)"}}
 		return rep, nil
@@ -188,50 +189,4 @@ func ownMachine(target string) (host string, own bool) {
 	host = strings.ToLower(u.Hostname())
 	ip := net.ParseIP(host)
 	return host, host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
-}
-
-// checkConfig judges a configuration by making a publisher of it. err is what
-// reading it gave.
-func checkConfig(name string, config *configFile, err error) (*check.Report, error) {
-	rep := &check.Report{Target: name}
-	s := rep.Section("configuration", name)
-	var list faultList
-	switch {
-	case errors.As(err, &list):
-		list.addTo(s)
-		return rep, nil
-	case err != nil:
-		return nil, err
-	}
-	pub, err := config.publish(nil)
-	if errors.As(err, &list) {
-		list.addTo(s)
-		return rep, nil
-	} else if err != nil {
-		return nil, err
-	}
-	s.Facts = append(s.Facts, count(len(config.settings.Apps), "app", "apps")+" at "+config.settings.Origin)
-	origin, err := weburl.Parse(config.settings.Origin)
-	if err != nil {
-		return nil, err // cannot happen: publish has read it
-	}
-	for _, f := range pub.Files() {
-		if f.Header.Get("Content-Type") == card.MediaType || f.Path == catalog.WellKnownPath {
-			check.Document(rep, origin.Origin()+f.Path, f.Body)
-		}
-	}
-	for _, i := range config.settings.servedHere() {
-		advise := func(member, message string) {
-			f := config.fault(fmt.Sprintf("apps[%d].%s", i, member), message)
-			f.Level = check.Advice
-			faultList{f}.addTo(s)
-		}
-		if config.settings.Apps[i].NoIndex {
-			advise("noindex", "this app will not be listed in public indexes")
-		}
-		if config.settings.Apps[i].Builtin != "" {
-			advise("builtin", "a built-in server is for tries: set endpoint when the app has a server of its own")
-		}
-	}
-	return rep, nil
 }

@@ -37,7 +37,14 @@ func publish(t *testing.T, net *fakenet.Net) {
 	endpoints := http.NewServeMux()
 	for path, name := range map[string]string{"/c": "com.example/calendar", "/n": "com.example/notes"} {
 		server := echoServer(name, "1.0.0")
-		endpoints.Handle(path, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+		inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
+		endpoints.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Origin") != "" {
+				http.Error(w, "no", http.StatusForbidden)
+				return
+			}
+			inner.ServeHTTP(w, r)
+		})
 	}
 	net.Handle("mcp.example.net", endpoints)
 }
@@ -77,7 +84,8 @@ func TestCheckAddress(t *testing.T) {
 		}
 	}
 	for _, r := range net.Requests() {
-		if strings.Contains(r.URL, "robots.txt") || strings.Contains(r.URL, "mcp.example.net") != (r.Method == http.MethodPost && r.Header.Get("Mcp-Method") == "server/discover") {
+		method := r.Header.Get("Mcp-Method")
+		if strings.Contains(r.URL, "mcp.example.net") != (r.Method == http.MethodPost && (method == "server/discover" || method == "tools/list")) {
 			t.Errorf("a check asked %s", r)
 		}
 	}

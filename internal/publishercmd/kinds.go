@@ -24,6 +24,8 @@ var samples = map[string]string{
 	"lang": "en", "origin": "https://apps.example.com", "version": `"1.10"`, "slug": "calendar", "name": "com.example/calendar",
 	"endpoint": "https://mcp.example.net/calendar", "sizes": "[48x48]", "trusted": "[10.0.0.0/8]", "choices": "[small, large]",
 	"allowed_origins": `["https://host.example.com"]`, "last_modified": "2026-11-30", "etag": `'"v1"'`, "builtin": "echo",
+	"command": `[npx, -y, "@modelcontextprotocol/server-everything"]`, "env": `{API_KEY: "${API_KEY}"}`, "headers": `{Authorization: "Bearer ${TOKEN}"}`,
+	"start_timeout": "30s", "call_timeout": "5m", "max_result": "16MiB", "body": "1MiB", "otlp": "http://127.0.0.1:4318", "directory": letsEncrypt,
 }
 
 func (k *kinds) fault(path string, node ast.Node, message string) {
@@ -75,6 +77,23 @@ func (k *kinds) fits(node ast.Node, want reflect.Type, member, path string) bool
 	case reflect.Int:
 		_, ok = node.(*ast.IntegerNode)
 		write = "write a whole number"
+	case reflect.Float64:
+		switch node.(type) {
+		case *ast.IntegerNode, *ast.FloatNode:
+			ok = true
+		}
+		write = "write a number"
+	case reflect.Map:
+		pairs, is := mapping(node)
+		if ok = is; ok {
+			for _, p := range pairs {
+				name := p.Key.GetToken().Value
+				if !k.fits(p.Value, want.Elem(), "", path+"."+name) {
+					p.Value = ast.Null(p.Value.GetToken())
+				}
+			}
+		}
+		write = "write names with their values below it"
 	default:
 		switch node.(type) {
 		case *ast.StringNode, *ast.LiteralNode, *ast.IntegerNode, *ast.FloatNode:
@@ -175,8 +194,8 @@ func (c *configFile) invented(path string) bool {
 		case !strings.HasPrefix(path, app+"."):
 		case member == "hosted": // no member of an app is missing then
 			return true
-		case member == "builtin" && path == app+".endpoint",
-			member == "card" && (path == app+".name" || path == app+".version" || path == app+".description" || path == app+".endpoint"):
+		case (member == "builtin" || member == "upstream" || strings.HasPrefix(member, "upstream.")) && path == app+".endpoint",
+			(member == "card" || member == "upstream") && (path == app+".name" || path == app+".version" || path == app+".description" || path == app+".endpoint"):
 			return true
 		}
 	}

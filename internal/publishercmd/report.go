@@ -21,9 +21,10 @@ func printReport(w io.Writer, r *check.Report, asJSON bool) error {
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(struct {
 			*check.Report
-			Faults int `json:"faults"`
-			Advice int `json:"advice"`
-		}{r, faults, advice}); err != nil {
+			Rules  []check.Verdict `json:"rules"`
+			Faults int             `json:"faults"`
+			Advice int             `json:"advice"`
+		}{r, r.Verdicts(), faults, advice}); err != nil {
 			return err
 		}
 		// The encoder leaves DEL, C1 and controls of direction as they are.
@@ -38,14 +39,11 @@ func printReport(w io.Writer, r *check.Report, asJSON bool) error {
 			fmt.Fprintf(&b, "  · %s\n", plain(fact))
 		}
 		for _, f := range s.Findings {
-			mark := "✗"
-			if f.Level == check.Advice {
-				mark = "!"
-			}
-			fmt.Fprintf(&b, "  %s %s\n", mark, plain(f.String()))
+			fmt.Fprintf(&b, "  %s %s\n", marks[f.Level], plain(f.String()))
 		}
 		b.WriteByte('\n')
 	}
+	writeRules(&b, r.Verdicts())
 	switch {
 	case faults == 0 && advice == 0:
 		b.WriteString("no faults\n")
@@ -56,6 +54,31 @@ func printReport(w io.Writer, r *check.Report, asJSON bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+var marks = map[check.Level]string{check.Fault: "✗", check.Advice: "!", check.Pass: "✓"}
+
+// writeRules sums up by rule: what hosts and indexes will hold against the app.
+func writeRules(b *strings.Builder, rules []check.Verdict) {
+	if len(rules) == 0 {
+		return
+	}
+	b.WriteString("rules of the OpenBot App Protocol\n")
+	for _, line := range []struct {
+		level check.Level
+		name  string
+	}{{check.Fault, "broken"}, {check.Advice, "to mend"}, {check.Pass, "kept"}} {
+		var names []string
+		for _, v := range rules {
+			if v.Level == line.level {
+				names = append(names, v.Rule)
+			}
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(b, "  %s %-7s %s\n", marks[line.level], line.name, strings.Join(names, " "))
+		}
+	}
+	b.WriteByte('\n')
 }
 
 func count(n int, one, many string) string {

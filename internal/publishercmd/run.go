@@ -50,6 +50,7 @@ const description = `Publish apps for agent hosts: catalog, server cards, app pa
 Start with:
 
   publisher init --origin https://apps.example.com
+  publisher init --origin https://apps.example.com --from 'npx -y @modelcontextprotocol/server-everything'
   publisher check --config publisher.yaml
   publisher serve --config publisher.yaml
 

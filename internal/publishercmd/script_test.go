@@ -12,6 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
+		"test-upstream": testUpstream,
 		"publisher": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -39,13 +40,17 @@ const servedConfig = echoConfig + `  - slug: renamed
 `
 
 // The command as a person and a script meet it. A publication is served at $ADDR
-// for apps.example.com, with the certificate $CA.
+// for apps.example.com, with the certificate $CA; $UPSTREAM is an MCP server
+// over plain HTTP.
 func TestScripts(t *testing.T) {
 	cert, key, _ := certificate(t, "apps.example.com")
 	log, _ := start(t, "serve", "--config", write(t, "c.yaml", servedConfig), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
 	addr := log.wait(t, `msg=serving addr=(\S+)`)
+	plainLog, _ := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0")
+	plainAddr := plainLog.wait(t, `msg=serving addr=(\S+)`)
 	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, Setup: func(env *testscript.Env) error {
 		env.Setenv("ADDR", addr)
+		env.Setenv("UPSTREAM", "http://"+plainAddr+"/mcp/hello")
 		env.Setenv("CA", cert)
 		return nil
 	}})

@@ -2,15 +2,17 @@ package publishercmd
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
+	"os"
+	"os/signal"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -19,17 +21,24 @@ type serveCommand struct {
 	Listen    string `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address to serve on, 127.0.0.1:8080 unless set."`
 	TLSCert   string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain in PEM. It is read again when it changes."`
 	TLSKey    string `name:"tls-key" placeholder:"FILE" help:"Key of the certificate in PEM."`
-	Metrics   string `placeholder:"ADDR" help:"Address for Prometheus metrics, for instance :9090; without a host it is loopback."`
+	Metrics   string `placeholder:"ADDR" help:"Address for metrics and health, for instance :9090; without a host it is loopback."`
 	LogFormat string `name:"log-format" enum:"text,json" default:"text" help:"Form of log lines: text or json."`
 }
 
 // Help is the manual's page on serve.
 func (*serveCommand) Help() string {
-	return `Without a certificate it serves plain HTTP, and only where nobody else can reach it: on a loopback address, for a try or for a proxy on the same machine that ends TLS. If the proxy is another machine, name it in the configuration (proxy: trusted:); then everybody else is refused.
+	return `Without a certificate it serves plain HTTP, and only where nobody else can reach it: on a loopback address, for a try or for a proxy on the same machine that ends TLS. If the proxy is another machine, name it in the configuration (proxy: trusted:); then everybody else is refused, and only the proxy is believed who the client is. A certificate comes from files (--tls-cert and --tls-key, or tls: in the configuration; they are read again when they change) or from an ACME server such as Let's Encrypt (tls: acme:).
 
-SIGINT and SIGTERM stop it: running requests may end, at most 10 seconds.
+The servers behind apps (upstream:) are started or called first. One that is down does not keep the documents from being served if name, version and description of its app stand in the configuration; it is tried again.
+
+SIGHUP, or a change of the configuration or of a card file that it names, makes it read everything again. A faulty file is refused, with its reasons in the log, and what is served stays. Calls under way end on the old configuration; an upstream whose own settings did not change keeps running. Clients of MCP revisions before 2026-07-28 open a new session. What takes a restart: tls, telemetry, the host of the origin with acme.
+
+--metrics serves, for operators only: /metrics for Prometheus; /healthz, 200 while the program runs; /readyz, 200 while everything answers, else 503 with one line for each upstream that is down. Documents are served then too, so a load balancer that should keep them goes by /healthz. Traces go where telemetry: otlp: or OTEL_EXPORTER_OTLP_ENDPOINT says. The log has paths and client addresses, and no query, header, body or variable.
+
+SIGINT and SIGTERM stop it: running requests may end, at most 10 seconds; then the upstreams are stopped.
 
   publisher serve --config publisher.yaml
+  publisher serve --config publisher.yaml --listen :443 --metrics 127.0.0.1:9090
   publisher serve --config publisher.yaml --listen :443 --tls-cert cert.pem --tls-key key.pem`
 }
 
@@ -61,64 +70,125 @@ func (s *serveCommand) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	log := newLogger(env, s.LogFormat)
-	pub, err := config.publish(log)
+	plain := s.TLSCert == "" && config.settings.TLS == nil
+	if plain && config.settings.Proxy == nil && !isLoopbackAddr(s.Listen) && len(config.faults) == 0 {
+		return badCallf("--listen %s without a certificate: plain HTTP is served on loopback only; give --tls-cert and --tls-key, write tls: in %[2]s, or name your proxy there (proxy: trusted:)", s.Listen, s.Config)
+	}
+	metrics, err := newMetrics()
 	if err != nil {
 		return err
 	}
-	plain := s.TLSCert == ""
-	if plain && config.settings.Proxy == nil && !isLoopbackAddr(s.Listen) {
-		return badCallf("--listen %s without a certificate: plain HTTP is served on loopback only; give --tls-cert and --tls-key, or name your proxy in %s (proxy: trusted:)", s.Listen, s.Config)
+	st := &site{log: log, metrics: metrics, plain: plain}
+	if err := metrics.watch(st); err != nil {
+		return err
 	}
-	server := &http.Server{
-		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
-		MaxHeaderBytes: 64 << 10,
-		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	over, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	r := &reloader{path: s.Config, getenv: env.Getenv, log: log, site: st, fixed: s.unchanged}
+	if err := r.first(ctx, config); err != nil {
+		return err
 	}
-	if !plain {
-		certs := &certFiles{cert: s.TLSCert, key: s.TLSKey, log: log}
-		pair, err := certs.get(nil)
-		if err != nil {
-			return err
-		}
-		if origin, err := url.Parse(config.settings.Origin); err == nil && pair.Leaf != nil {
-			if err := pair.Leaf.VerifyHostname(origin.Hostname()); err != nil {
-				log.Warn("the certificate does not cover the host of the origin: nobody will trust this server under it", "host", origin.Hostname(), "certificate", strings.Join(pair.Leaf.DNSNames, " "))
+	err = s.serve(ctx, over, env, r)
+	end()
+	r.draining.Wait()
+	return errors.Join(err, closeAll(values(st.upstreams())))
+}
+
+// serve serves what the reloader brought up until ctx ends. over ends after it.
+func (s *serveCommand) serve(ctx, over context.Context, env *Env, r *reloader) error {
+	config, log := r.site.current.Load().file, r.log
+	base := context.WithoutCancel(ctx)
+	var err error
+	if r.site.tracer, err = newTracer(base, config.settings.Telemetry, env.Getenv, log); err != nil {
+		return err
+	}
+	if t := r.site.tracer; t != nil {
+		defer func() {
+			ending, cancel := context.WithTimeout(base, sessionTime)
+			defer cancel()
+			if err := t.stop(ending); err != nil {
+				log.Warn("traces are lost", "error", err)
 			}
-		}
-		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certs.get}
+		}()
 	}
 	listener, err := listen(ctx, "--listen", s.Listen)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-
-	metrics, err := newMetrics(pub.Files())
+	server := &http.Server{
+		Handler:           r.site,
+		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	var acme *acmeCerts
+	switch t := config.settings.TLS; {
+	case s.TLSCert != "":
+		server.TLSConfig, err = fileTLS(&certFiles{cert: s.TLSCert, key: s.TLSKey, certName: "--tls-cert", keyName: "--tls-key", log: log}, config)
+	case t != nil && t.ACME != nil:
+		if acme, err = s.acme(ctx, env, config, listener, log); err == nil {
+			defer acme.stop()
+			server.TLSConfig = acme.tlsConfig()
+		}
+	case t != nil:
+		server.TLSConfig, err = fileTLS(&certFiles{cert: config.path(t.Cert), key: config.path(t.Key), certName: "tls.cert", keyName: "tls.key", log: log}, config)
+	}
 	if err != nil {
 		return err
 	}
 	if s.Metrics != "" {
-		stop, addr, err := metrics.serve(ctx, s.Metrics)
+		stop, addr, err := servePrivate(ctx, s.Metrics, r.site)
 		if err != nil {
 			return err
 		}
 		defer stop()
 		log.Info("metrics", "addr", addr)
 	}
-	server.Handler = observe(pub, log, metrics, config.trusted)
-	if plain && len(config.trusted) > 0 {
-		server.Handler = onlyFrom(config.trusted, server.Handler)
-	}
 
-	log.Info("serving", "addr", listener.Addr().String(), "origin", config.settings.Origin, "tls", !plain, "apps", len(config.settings.Apps))
-	if plain {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watched, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	watching.Go(func() { r.watch(watched, over, hup) })
+
+	log.Info("serving", "addr", listener.Addr().String(), "origin", config.settings.Origin, "tls", !r.site.plain, "apps", len(config.settings.Apps))
+	if r.site.plain && config.settings.Limits != nil && config.settings.Limits.Client != nil && len(config.trusted) == 0 {
+		log.Warn("limits.client counts all callers behind a proxy on this machine as one: name the proxy in proxy.trusted, for instance 127.0.0.1")
+	}
+	if r.site.plain {
 		log.Info("to look at it", "url", "http://"+listener.Addr().String()+"/")
 	}
-	return serveUntil(ctx, server, listener, pub.Close, log)
+	var started func() error
+	if acme != nil {
+		started = func() error { return acme.start(base) }
+	}
+	return serveUntil(ctx, server, listener, r.site, started)
 }
 
-// serveUntil serves until ctx ends, then lets running requests end.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, closeSessions func() error, log *slog.Logger) error {
+// acme gets the certificate of the origin's host from an ACME server.
+func (s *serveCommand) acme(ctx context.Context, env *Env, config *configFile, listener net.Listener, log *slog.Logger) (*acmeCerts, error) {
+	a := config.settings.TLS.ACME
+	o := &acmeOptions{
+		config: a, storage: config.path(a.Storage), host: hostOf(config.settings.Origin), origin: config.settings.Origin,
+		tls: listener, roots: env.Below.Roots, log: log,
+	}
+	if a.HTTP != "" {
+		var err error
+		if o.http, err = listen(ctx, "tls.acme.http", a.HTTP); err != nil {
+			return nil, err
+		}
+		log.Info("proving the host and sending readers to https", "addr", o.http.Addr().String())
+	}
+	return newACME(o)
+}
+
+// serveUntil serves until ctx ends, then lets running requests end. started, if
+// any, is called once connections are taken.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, s *site, started func() error) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	server.BaseContext = func(net.Listener) context.Context { return base }
@@ -130,13 +200,21 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 			failed <- server.Serve(listener)
 		}
 	}()
+	if started != nil {
+		if err := started(); err != nil {
+			_ = server.Close() // the first error counts
+			<-failed           //nolint:errcheck // http.ErrServerClosed
+			return errors.Join(err, s.closeSessions())
+		}
+	}
 	select {
 	case err := <-failed:
 		_ = server.Close() // the first error counts
-		return errors.Join(fmt.Errorf("serve: %w", err), closeSessions())
+		return errors.Join(fmt.Errorf("serve: %w", err), s.closeSessions())
 	case <-ctx.Done():
 	}
-	log.Info("stopping")
+	s.stopping.Store(true)
+	s.log.Info("stopping")
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer done()
 	stopped := make(chan error, 1)
@@ -147,8 +225,8 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 	select {
 	case err = <-stopped:
 	case <-time.After(sessionTime):
-		if err := closeSessions(); err != nil {
-			log.Warn("close sessions", "error", err)
+		if err := s.closeSessions(); err != nil {
+			s.log.Warn("close sessions", "error", err)
 		}
 		err = <-stopped
 	}
@@ -157,11 +235,11 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 		err = server.Close()
 	}
 	<-failed //nolint:errcheck // http.ErrServerClosed
-	err = errors.Join(err, closeSessions())
+	err = errors.Join(err, s.closeSessions())
 	if err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
-	log.Info("stopped")
+	s.log.Info("stopped")
 	return nil
 }
 
@@ -181,17 +259,6 @@ func isLoopbackAddr(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// onlyFrom refuses plain HTTP from everybody but the proxy.
-func onlyFrom(trusted []netip.Prefix, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !contains(trusted, peer.Addr()) {
-			http.Error(w, "use https", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 func contains(list []netip.Prefix, a netip.Addr) bool {
 	a = a.Unmap()
 	for _, p := range list {
@@ -204,12 +271,15 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 
 // clientAddr is who asked: the peer, or what a trusted proxy says of it. The
 // last entry that no trusted proxy wrote is the client.
-func clientAddr(r *http.Request, trusted []netip.Prefix) string {
+func clientAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return ""
+		return netip.Addr{}
 	}
 	client := peer.Addr().Unmap()
+	if !contains(trusted, client) {
+		return client
+	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(hops) - 1; i >= 0 && contains(trusted, client); i-- {
 		a, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
@@ -218,5 +288,5 @@ func clientAddr(r *http.Request, trusted []netip.Prefix) string {
 		}
 		client = a.Unmap()
 	}
-	return client.String()
+	return client
 }

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -62,7 +63,7 @@ func (l *logBuffer) String() string {
 func (l *logBuffer) wait(t *testing.T, expr string) string {
 	t.Helper()
 	re := regexp.MustCompile(expr)
-	for range 500 {
+	for range 1500 {
 		if m := re.FindStringSubmatch(l.String()); m != nil {
 			return m[len(m)-1]
 		}
@@ -75,10 +76,17 @@ func (l *logBuffer) wait(t *testing.T, expr string) string {
 // start runs the command until the test stops it. stop gives the exit code.
 func start(t *testing.T, args ...string) (log *logBuffer, stop func() int) {
 	t.Helper()
+	return startIn(t, &Env{}, args...)
+}
+
+// startIn is start with more of an environment.
+func startIn(t *testing.T, env *Env, args ...string) (log *logBuffer, stop func() int) {
+	t.Helper()
 	log = &logBuffer{}
+	env.Stdout, env.Stderr = log, log
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan int, 1)
-	go func() { done <- Run(ctx, args, &Env{Stdout: log, Stderr: log}) }()
+	go func() { done <- Run(ctx, args, env) }()
 	stopped := false
 	stop = func() int {
 		if stopped {
@@ -295,7 +303,11 @@ func TestClientAddr(t *testing.T) {
 		if tt.forwarded != "" {
 			r.Header.Set("X-Forwarded-For", tt.forwarded)
 		}
-		if got := clientAddr(r, trusted); got != tt.want {
+		got := ""
+		if a := clientAddr(r, trusted); a.IsValid() {
+			got = a.String()
+		}
+		if got != tt.want {
 			t.Errorf("%+v: got %q", tt, got)
 		}
 	}
@@ -340,4 +352,12 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	if got := name(); got != "two.example.com" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// serveOn serves a handler on loopback until the test ends.
+func serveOn(t *testing.T, h http.Handler) (addr string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
 }

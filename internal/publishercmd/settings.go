@@ -29,6 +29,9 @@ type settings struct {
 	ARD          *bool       `yaml:"ard"`
 	CacheControl string      `yaml:"cache_control"`
 	Proxy        *proxy      `yaml:"proxy"`
+	TLS          *tlsConfig  `yaml:"tls"`
+	Limits       *limits     `yaml:"limits"`
+	Telemetry    *telemetry  `yaml:"telemetry"`
 	Apps         []appConfig `yaml:"apps"`
 }
 
@@ -62,10 +65,11 @@ type appConfig struct {
 	Settings    []setting   `yaml:"settings"`
 	Card        string      `yaml:"card"`
 
-	Endpoint       string   `yaml:"endpoint"`
-	Builtin        string   `yaml:"builtin"`
-	AllowedOrigins []string `yaml:"allowed_origins"`
-	ModernOnly     bool     `yaml:"modern_only"`
+	Endpoint       string          `yaml:"endpoint"`
+	Builtin        string          `yaml:"builtin"`
+	Upstream       *upstreamConfig `yaml:"upstream"`
+	AllowedOrigins []string        `yaml:"allowed_origins"`
+	ModernOnly     bool            `yaml:"modern_only"`
 
 	CardURL    string `yaml:"card_url"`
 	PageURL    string `yaml:"page_url"`
@@ -145,13 +149,15 @@ type setting struct {
 
 // configFile is a configuration file as read.
 type configFile struct {
-	name     string
-	dir      string // relative paths in it start here
-	settings settings
-	tree     *ast.File
-	trusted  []netip.Prefix
-	faults   faultList // of the form; publish gives them with all others
-	spoiled  []string  // paths of what could not be read
+	name      string
+	dir       string // relative paths in it start here
+	settings  settings
+	tree      *ast.File
+	trusted   []netip.Prefix
+	data      []byte            // the file
+	upstreams map[int]*upstream // by app; connect fills it
+	faults    faultList         // of the form; publish gives them with all others
+	spoiled   []string          // paths of what could not be read
 }
 
 // fault is one thing that is wrong with a configuration.
@@ -189,7 +195,7 @@ func readConfig(flag, name string) (*configFile, error) {
 }
 
 func parseConfig(name, dir string, data []byte) (*configFile, error) {
-	c := &configFile{name: name, dir: dir}
+	c := &configFile{name: name, dir: dir, data: data}
 	var err error
 	if c.tree, err = parseYAML(data); err != nil {
 		return nil, faultList{c.yamlFault(err)}
@@ -204,6 +210,7 @@ func parseConfig(name, dir string, data []byte) (*configFile, error) {
 		}
 	}
 	c.faults, c.spoiled = form.faults, form.spoiled
+	c.checkTuning()
 	if c.settings.Proxy != nil {
 		if len(c.settings.Proxy.Trusted) == 0 {
 			c.faults = append(c.faults, c.fault("proxy.trusted", "name the proxy: an address or a network, for instance 10.0.0.0/8"))
@@ -240,6 +247,9 @@ var lastStep = regexp.MustCompile(`(\.[^.\[]+|\[\d+\])$`)
 
 // line finds the line of a path, or of the nearest thing around it.
 func (c *configFile) line(path string) int {
+	if c.tree == nil {
+		return 0
+	}
 	for p := "." + path; p != ""; {
 		if query, err := yaml.PathString("$" + p); err == nil {
 			if node, err := query.FilterFile(c.tree); err == nil && node != nil && node.GetToken() != nil {

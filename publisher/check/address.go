@@ -20,9 +20,11 @@ import (
 // Address reads target (a domain, or the address of an app page, a catalog or a
 // card) as a host does, and judges the documents behind it, their headers, what
 // a conditional request gets, and whether a crawler can confirm the publisher.
-// Each app's endpoint is asked once, by server/discover and without any user's
-// settings or sign-in, and what it says is held against the card (documents
-// W10). client comes from publicnet.
+// Each app's endpoint is asked server/discover, without any user's settings or
+// sign-in, and what it says is held against the card (documents W10); then it is
+// asked for its lists. If it wants a sign-in, what it says about that is followed
+// to the authorization server's metadata. No tool is run, no resource read,
+// nothing registered. client comes from publicnet.
 //
 // What is wrong with the target is in the report; the error is that of ctx, or
 // of a client that is missing.
@@ -56,28 +58,29 @@ func Address(ctx context.Context, client *http.Client, target string) (*Report, 
 	if err != nil {
 		var e *discovery.Error
 		if !errors.As(err, &e) {
-			rep.Section("address", target).faultErr(err)
+			rep.Section("address", target).faultErr(err, func(string) string { return "OB-38" })
 		} else if first != nil && looksLikeEndpoint(first) {
-			rep.Section("address", target).fault("", "%s looks like an MCP endpoint: give the domain, the app's page or the card", first.URL)
+			rep.Section("address", target).fault("OB-30", "", "%s looks like an MCP endpoint: give the domain, the app's page or the card", first.URL)
 		} else if !judged[e.URL] || !speaksOfBody(e.Kind) {
-			rep.Section("address", target).fault("", "%s", explain(e))
+			rep.Section("address", target).fault(ruleOf(e), "", "%s", explain(e))
 		}
 		return rep, nil
 	}
-	answers := callEndpoints(ctx, client, result.Candidates)
+	answers := w.callEndpoints(ctx, result.Candidates)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("check %s: %w", target, ctx.Err())
 	}
+	w.judgeOrigins(ctx, rep)
 	for i := range result.Candidates {
 		judgeApp(rep, &result.Candidates[i], answers[i])
 	}
 	for _, e := range result.Failed {
 		if !judged[e.URL] || !speaksOfBody(e.Kind) {
-			rep.Section("address", e.URL).fault("", "%s", explain(e))
+			rep.Section("address", e.URL).fault(ruleOf(e), "", "%s", explain(e))
 		}
 	}
 	if result.Cut != "" {
-		rep.Section("address", target).advise("", "%s", result.Cut)
+		rep.Section("address", target).advise("OB-42", "", "%s", result.Cut)
 	}
 	return rep, nil
 }
@@ -156,9 +159,9 @@ func judgeApp(rep *Report, a *discovery.Candidate, live *answer) {
 		s.fact("examples: %d", len(a.Presentation.Examples))
 	}
 	if a.Evidence != nil {
-		s.fact("publisher confirmed: %s, %s", evidenceWords[a.Evidence.Kind], a.Evidence.CatalogURL)
+		s.pass("OB-112", "publisher confirmed: %s, %s", evidenceWords[a.Evidence.Kind], a.Evidence.CatalogURL)
 	} else {
-		s.advise("", "a crawler cannot confirm that its publisher lists this card, so no public index will: list it in the catalog at %s of the card's own origin, or in one that the card's Link header or website names", catalog.WellKnownPath)
+		s.advise("OB-112", "", "a crawler cannot confirm that its publisher lists this card, so no public index will: list it in the catalog at %s of the card's own origin, or in one that the card's Link header or website names", catalog.WellKnownPath)
 	}
 }
 
@@ -197,6 +200,9 @@ func (w *walk) judge(ctx context.Context, rep *Report, d *discovery.Document) bo
 		for _, l := range slices.Compact(links) {
 			s.fact("links %s", l)
 		}
+		if len(links) > 0 {
+			s.pass("OB-32", "the page leads to its catalog")
+		}
 		return false
 	}
 	s := rep.Section(string(kind), d.URL)
@@ -204,6 +210,7 @@ func (w *walk) judge(ctx context.Context, rep *Report, d *discovery.Document) bo
 		s.fact("redirected (%d) to %s", h.Status, h.Location)
 	}
 	w.judgeHeaders(ctx, s, d, kind, want)
+	w.judgeBrowser(ctx, s, d, kind)
 	if kind == discovery.WantCatalog {
 		judgeCatalog(s, d.Body, d.FinalURL)
 	} else {
@@ -214,45 +221,49 @@ func (w *walk) judge(ctx context.Context, rep *Report, d *discovery.Document) bo
 
 func (w *walk) judgeHeaders(ctx context.Context, s *Section, d *discovery.Document, kind discovery.Want, want string) {
 	h := d.Header
+	typeRule := "OB-10"
+	if kind == discovery.WantCatalog {
+		typeRule = "OB-1"
+	}
 	if got := d.ContentType(); got != want {
-		s.fault("", "Content-Type is %s: serve it as %s", orNone(h.Get("Content-Type"), "missing"), want)
+		s.fault(typeRule, "", "Content-Type is %s: serve it as %s", orNone(h.Get("Content-Type"), "missing"), want)
 	} else {
-		s.fact("Content-Type %s", want)
+		s.pass(typeRule, "Content-Type %s", want)
 	}
 	etag, modified := h.Get("ETag"), h.Get("Last-Modified")
 	switch {
 	case etag == "" && modified == "":
-		s.fault("", "neither ETag nor Last-Modified: send one, so that readers need not fetch it again and again")
+		s.fault("OB-4", "", "neither ETag nor Last-Modified: send one, so that readers need not fetch it again and again")
 	default:
 		if etag != "" {
-			s.fact("ETag %s", etag)
+			s.pass("OB-4", "ETag %s", etag)
 		} else {
-			s.fact("Last-Modified %s", modified)
+			s.pass("OB-4", "Last-Modified %s", modified)
 		}
 		w.judgeConditional(ctx, s, d, etag, modified)
 	}
 	if got := h.Get("Access-Control-Allow-Origin"); got != "*" {
 		const cors = "Access-Control-Allow-Origin is %s: send *, or hosts that run in a browser cannot read it"
 		if kind == discovery.WantCard {
-			s.fault("", cors, orNone(got, "missing"))
+			s.fault("OB-8", "", cors, orNone(got, "missing"))
 		} else {
-			s.advise("", cors, orNone(got, "missing"))
+			s.advise("OB-8", "", cors, orNone(got, "missing"))
 		}
 	} else {
-		s.fact("readable for browsers (CORS)")
+		s.pass("OB-8", "readable for browsers (CORS)")
 	}
 	if etag != "" && !hasWord(h.Values("Access-Control-Expose-Headers"), "etag") {
-		s.advise("", "Access-Control-Expose-Headers does not name ETag: hosts that run in a browser cannot see it")
+		s.advise("OB-8", "", "Access-Control-Expose-Headers does not name ETag: hosts that run in a browser cannot see it")
 	}
 	if cache := h.Get("Cache-Control"); cache == "" {
-		s.advise("", "no Cache-Control: send for instance public, max-age=3600")
+		s.advise("OB-8", "", "no Cache-Control: send for instance public, max-age=3600")
 	} else {
-		s.fact("Cache-Control %s", cache)
+		s.pass("OB-8", "Cache-Control %s", cache)
 	}
 	if robots := h.Values("X-Robots-Tag"); len(robots) > 0 {
 		s.fact("X-Robots-Tag %s: public indexes act on it", strings.Join(robots, ", "))
 		if noIndex(robots) {
-			s.advise("", "this app will not be listed in public indexes: X-Robots-Tag says so")
+			s.advise("OB-113", "", "this app will not be listed in public indexes: X-Robots-Tag says so")
 		}
 	}
 }
@@ -269,14 +280,14 @@ func (w *walk) judgeConditional(ctx context.Context, s *Section, d *discovery.Do
 	})
 	switch {
 	case err != nil:
-		s.fault("", "a conditional request failed: %s", explain(discovery.FetchError(d.URL, err)))
+		s.fault("OB-4", "", "a conditional request failed: %s", explain(discovery.FetchError(d.URL, err)))
 	case !again.NotModified:
-		s.fault("", "a conditional request for the unchanged document got status %d: answer 304", again.Status)
+		s.fault("OB-4", "", "a conditional request for the unchanged document got status %d: answer 304", again.Status)
 	default:
-		s.fact("304 on a conditional request")
+		s.pass("OB-4", "304 on a conditional request")
 		for _, name := range []string{"Cache-Control", "Access-Control-Allow-Origin", "X-Robots-Tag"} {
 			if d.Header.Get(name) != "" && again.Header.Get(name) == "" {
-				s.advise("", "the 304 leaves out %s: repeat the headers of the 200", name)
+				s.advise("OB-7", "", "the 304 leaves out %s: repeat the headers of the 200", name)
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func TestPublishedAppsPass(t *testing.T) {
 		"https://apps.example.com/apps/notes/catalog.json", "https://apps.example.com/mcp/calendar/server-card",
 	} {
 		out := address(t, net, target)
-		if strings.Contains(out, "\n  fault") || strings.Contains(out, "\n  advice") || !strings.Contains(out, "fact publisher confirmed") {
+		if strings.Contains(out, "\n  fault") || strings.Contains(out, "\n  advice") || !strings.Contains(out, "pass publisher confirmed") {
 			t.Errorf("%s:\n%s", target, out)
 		}
 	}
@@ -163,6 +163,7 @@ func TestUnlistedCard(t *testing.T) {
 		Body: `{"$schema":"` + card.SchemaURL + `","name":"com.example/a","version":"1","description":"A.",
 			"remotes":[{"type":"streamable-http","url":"https://a.example.com/mcp","supportedProtocolVersions":["2026-07-28"]}]}`,
 	})
+	net.SetMethod(http.MethodOptions, "https://a.example.com/card", preflight)
 	net.Handle("a.example.com", mcpServer("com.example/a", "1"))
 	out := address(t, net, "https://a.example.com/card")
 	if strings.Contains(out, "\n  fault") || !strings.Contains(out, "advice a crawler cannot confirm") {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -40,27 +39,23 @@ type answer struct {
 
 	result *mcp.DiscoverResult
 	server *mcp.Implementation // nil when the answer names none
+
+	lists   *lists  // nil when they were not asked for
+	signIn  *signIn // nil when no sign-in was asked for
+	foreign int     // status of a call from a foreign page; 0: none, or no answer
 }
 
 // callEndpoints asks the endpoint of each app, some at a time. Answer i is that
 // of app i.
-func callEndpoints(ctx context.Context, client *http.Client, apps []discovery.Candidate) []*answer {
+func (w *walk) callEndpoints(ctx context.Context, apps []discovery.Candidate) []*answer {
 	answers := make([]*answer, len(apps))
-	places := make(chan struct{}, callsAtOnce)
-	var wg sync.WaitGroup
-	for i := range apps {
-		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			answers[i] = callEndpoint(ctx, client, apps[i].Endpoint)
-		})
-	}
-	wg.Wait()
+	w.each(len(apps), func(i int) { answers[i] = callEndpoint(ctx, w.client, apps[i].Endpoint) })
 	return answers
 }
 
-// callEndpoint sends one server/discover, as a host does that knows nothing of
-// its user yet.
+// callEndpoint sends server/discover, as a host does that knows nothing of its
+// user yet. If it is answered the lists are asked for; if sign-in is asked for,
+// where that is.
 func callEndpoint(ctx context.Context, client *http.Client, remote *card.Remote) *answer {
 	if remote == nil {
 		return &answer{notCalled: "the card declares no versions for its endpoint"}
@@ -72,9 +67,40 @@ func callEndpoint(ctx context.Context, client *http.Client, remote *card.Remote)
 	if err != nil {
 		return &answer{lost: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, endpointTime)
-	defer cancel()
-	return discover(ctx, client, url.String())
+	a := discover(ctx, client, url.String())
+	switch {
+	case a.usable():
+		a.foreign = foreignCall(ctx, client, url.String())
+	case a.protected():
+		a.signIn = lookAtSignIn(ctx, client, remote.URL, a.header)
+	}
+	return a
+}
+
+// usable reports whether hosts can go on with what was answered.
+func (a *answer) usable() bool {
+	return a.result != nil && a.failure == nil && slices.Contains(a.result.SupportedVersions, card.ProtocolVersion)
+}
+
+// protected reports whether sign-in is asked for.
+func (a *answer) protected() bool {
+	return (a.status == http.StatusUnauthorized || a.status == http.StatusForbidden) && a.header.Get("WWW-Authenticate") != ""
+}
+
+// foreignCall sends server/discover as a page of a foreign origin would, and
+// gives the status.
+func foreignCall(ctx context.Context, client *http.Client, url string) int {
+	const body = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"` + card.ProtocolVersion + `",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"openbot-publisher-check","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+	r, err := ask(ctx, client, http.MethodPost, url, http.Header{
+		"Origin": {foreign}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {card.ProtocolVersion}, "Mcp-Method": {"server/discover"},
+	}, body)
+	if err != nil {
+		return 0 // the endpoint is judged by what it says to hosts
+	}
+	return r.status
 }
 
 // settingsOf names what a person would have to fill in first.
@@ -97,7 +123,10 @@ func settingsOf(remote *card.Remote) []string {
 	return names
 }
 
-func discover(ctx context.Context, client *http.Client, url string) *answer {
+// discover asks server/discover, and for the lists if that is answered.
+func discover(whole context.Context, client *http.Client, url string) *answer {
+	ctx, cancel := context.WithTimeout(whole, endpointTime)
+	defer cancel()
 	a := &answer{}
 	one := &singleRequest{next: client.Transport}
 	single := *client
@@ -127,78 +156,20 @@ func discover(ctx context.Context, client *http.Client, url string) *answer {
 		if v := session.InitializeResult().ProtocolVersion; v != card.ProtocolVersion {
 			a.failure = fmt.Errorf("chose version %s", clip(v))
 		}
-		_ = session.Close() // says nothing about the endpoint: no request leaves any more
 	}
 	a.status, a.header, a.lost = one.seen()
+	if session != nil {
+		if a.usable() {
+			one.allow(maxRequests)
+			a.lists = readLists(whole, session, a.result.Capabilities)
+			one.allow(0)
+		}
+		_ = session.Close() // says nothing about the endpoint: no request leaves any more
+	}
 	if a.lost == nil && errors.Is(a.failure, context.DeadlineExceeded) {
 		a.lost = publicnet.ErrTimeout // it answered, and not to the question
 	}
 	return a
-}
-
-// singleRequest lets one request pass and notes what came of it. All that the
-// SDK would send after it stays here: the fallback to initialize, notes of
-// cancellation, reconnections, the end of a session.
-type singleRequest struct {
-	next http.RoundTripper // nil: that of net/http
-
-	mu     sync.Mutex
-	sent   bool
-	status int
-	header http.Header
-	err    error
-}
-
-var errOneRequest = errors.New("a check sends one request")
-
-// RoundTrip implements http.RoundTripper.
-func (s *singleRequest) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	again := s.sent
-	s.sent = true
-	s.mu.Unlock()
-	if again {
-		if r.Body != nil {
-			r.Body.Close()
-		}
-		return nil, errOneRequest
-	}
-	ctx, _ := publicnet.WithLimits(r.Context(), publicnet.Limits{MaxBytes: endpointBytes, Timeout: endpointTime})
-	next := s.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	resp, err := next.RoundTrip(r.WithContext(ctx))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err = err; err != nil {
-		return nil, err
-	}
-	s.status, s.header = resp.StatusCode, resp.Header
-	resp.Body = &notedBody{ReadCloser: resp.Body, note: s}
-	return resp, nil
-}
-
-func (s *singleRequest) seen() (status int, header http.Header, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status, s.header, s.err
-}
-
-// notedBody keeps why a body ended early; the SDK keeps its text only.
-type notedBody struct {
-	io.ReadCloser
-	note *singleRequest
-}
-
-func (b *notedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF { // io.Reader's contract is the bare value
-		b.note.mu.Lock()
-		b.note.err = err
-		b.note.mu.Unlock()
-	}
-	return n, err
 }
 
 // judge says what the answer means for the app whose endpoint gave it. at
@@ -211,13 +182,13 @@ func (a *answer) judge(s *Section, c *card.Card, remote *card.Remote, at string)
 	case a.status == 0 && a.lost != nil:
 		judgeLost(s, url, remote.URL, a.lost)
 	case a.status == 0:
-		s.fault(url, "the endpoint could not be asked: %s", clip(fmt.Sprint(a.failure)))
-	case !a.judgeStatus(s, url):
+		s.fault("OB-51", url, "the endpoint could not be asked: %s", clip(fmt.Sprint(a.failure)))
+	case !a.judgeStatus(s, url, remote.URL):
 	case a.lost != nil && a.result == nil:
 		judgeLost(s, url, remote.URL, a.lost)
 	case a.result == nil && !a.judgeType(s, url):
 	case a.result == nil:
-		s.fault(url, "the endpoint's answer to server/discover cannot be read (%s): answer with one JSON-RPC result", clip(strings.TrimPrefix(fmt.Sprint(a.failure), "calling \"server/discover\": ")))
+		s.fault("OB-51", url, "the endpoint's answer to server/discover cannot be read (%s): answer with one JSON-RPC result", clip(strings.TrimPrefix(fmt.Sprint(a.failure), "calling \"server/discover\": ")))
 	default:
 		a.compare(s, c, remote, at)
 	}
@@ -228,53 +199,55 @@ func judgeLost(s *Section, pointer, address string, err error) {
 	e := discovery.FetchError(address, err)
 	switch e.Kind {
 	case discovery.DNS:
-		s.fault(pointer, "the name of the endpoint cannot be looked up: create its DNS record, or correct the address in the card")
+		s.fault("OB-151", pointer, "the name of the endpoint cannot be looked up: create its DNS record, or correct the address in the card")
 	case discovery.Connect:
-		s.fault(pointer, "no connection to the endpoint, or it broke%s: start the server, and let the Internet reach it", clause(connectionFault(err)))
+		s.fault("OB-51", pointer, "no connection to the endpoint, or it broke%s: start the server, and let the Internet reach it", clause(connectionFault(err)))
 	case discovery.TLS:
-		s.fault(pointer, "no secure connection to the endpoint (%s): repair its certificate, or its TLS settings", clip(orText(connectionFault(err), orText(e.Detail, "TLS failed"))))
+		s.fault("OB-154", pointer, "no secure connection to the endpoint (%s): repair its certificate, or its TLS settings", clip(orText(connectionFault(err), orText(e.Detail, "TLS failed"))))
 	case discovery.Timeout:
-		s.fault(pointer, "the endpoint did not answer server/discover within %v: make it answer sooner, hosts ask it first", endpointTime)
+		s.fault("OB-153", pointer, "the endpoint did not answer server/discover within %v: make it answer sooner, hosts ask it first", endpointTime)
 	case discovery.TooLarge:
-		s.fault(pointer, "the endpoint's answer to server/discover is larger than %d bytes: shorten it", endpointBytes)
+		s.fault("OB-153", pointer, "the endpoint's answer to server/discover is larger than %d bytes: shorten it", endpointBytes)
 	case discovery.BlockedAddress:
 		if u, err := weburl.Parse(address); err == nil && u.Port() != 443 {
-			s.advise(pointer, "endpoint not called: hosts reach port %d only after their user agreed to it; serve it on port 443", u.Port())
+			s.advise("OB-151", pointer, "endpoint not called: hosts reach port %d only after their user agreed to it; serve it on port 443", u.Port())
 			return
 		}
-		s.fault(pointer, "the endpoint cannot be reached: %s", clip(e.Error()))
+		s.fault("OB-150", pointer, "the endpoint cannot be reached: %s", clip(e.Error()))
 	case discovery.BadAnswer:
-		s.fault(pointer, "the endpoint's answer breaks off or breaks the rules of HTTP (%s): repair the server", clip(e.Detail))
+		s.fault("OB-52", pointer, "the endpoint's answer breaks off or breaks the rules of HTTP (%s): repair the server", clip(e.Detail))
 	default:
-		s.fault(pointer, "the endpoint cannot be used: %s", clip(e.Error()))
+		s.fault("OB-51", pointer, "the endpoint cannot be used: %s", clip(e.Error()))
 	}
 }
 
 // judgeStatus reports whether the status leaves anything to compare.
-func (a *answer) judgeStatus(s *Section, pointer string) bool {
-	challenge := a.header.Get("WWW-Authenticate")
+func (a *answer) judgeStatus(s *Section, pointer, address string) bool {
 	switch st := a.status; {
-	case (st == http.StatusUnauthorized || st == http.StatusForbidden) && challenge != "":
-		scheme, _, _ := strings.Cut(challenge, " ")
-		s.fact("protected: sign-in needed (status %d, %s); name and version were not compared", st, clip(scheme))
+	case a.protected():
+		scheme, _, _ := strings.Cut(a.header.Get("WWW-Authenticate"), " ")
+		s.fact("protected: sign-in needed (status %d, %s); name, version and lists were not looked at", st, clip(scheme))
+		if a.signIn != nil {
+			a.signIn.judge(s, pointer, address)
+		}
 	case st == http.StatusUnauthorized:
-		s.fault(pointer, "the endpoint answers 401 without a WWW-Authenticate challenge: send one, or hosts cannot tell where to sign in")
+		s.fault("OB-60", pointer, "the endpoint answers 401 without a WWW-Authenticate challenge: send one, or hosts cannot tell where to sign in")
 	case st == http.StatusForbidden:
-		s.fault(pointer, "the endpoint refuses server/discover (403) without a WWW-Authenticate challenge: let hosts in, or answer 401 with a challenge")
+		s.fault("OB-60", pointer, "the endpoint refuses server/discover (403) without a WWW-Authenticate challenge: let hosts in, or answer 401 with a challenge")
 	case st >= 300 && st < 400:
-		s.fault(pointer, "the endpoint redirects (%d) to %q: hosts do not follow; write the address where it ends in the card", st, clip(a.header.Get("Location")))
+		s.fault("OB-153", pointer, "the endpoint redirects (%d) to %q: hosts do not follow; write the address where it ends in the card", st, clip(a.header.Get("Location")))
 	case st == http.StatusTooManyRequests:
-		s.advise(pointer, "the endpoint answers 429, so it was not compared: try again later")
+		s.advise("OB-51", pointer, "the endpoint answers 429, so it was not compared: try again later")
 	case st >= 500:
-		s.fault(pointer, "the endpoint fails (status %d): repair or restart the server", st)
+		s.fault("OB-51", pointer, "the endpoint fails (status %d): repair or restart the server", st)
 	case a.result == nil && a.wire() != nil:
 		a.judgeRefusal(s, pointer, a.wire())
 	case st == http.StatusNotFound, st == http.StatusGone:
-		s.fault(pointer, "nothing is at the endpoint (status %d): correct the address in the card, or start the server", st)
+		s.fault("OB-51", pointer, "nothing is at the endpoint (status %d): correct the address in the card, or start the server", st)
 	case st == http.StatusMethodNotAllowed:
-		s.fault(pointer, "the endpoint does not take POST (405): an MCP endpoint must; correct the address in the card")
+		s.fault("OB-52", pointer, "the endpoint does not take POST (405): an MCP endpoint must; correct the address in the card")
 	case st < 200 || st >= 300:
-		s.fault(pointer, "the endpoint answers server/discover with status %d: it seems not to speak MCP %s; update the server", st, card.ProtocolVersion)
+		s.fault("OB-51", pointer, "the endpoint answers server/discover with status %d: it seems not to speak MCP %s; update the server", st, card.ProtocolVersion)
 	default:
 		return true
 	}
@@ -300,10 +273,10 @@ func (a *answer) judgeRefusal(s *Section, pointer string, e *jsonrpc.Error) {
 		if json.Unmarshal(e.Data, &data) == nil && len(data.Supported) > 0 {
 			only = ", it names " + clip(strings.Join(data.Supported, ", "))
 		}
-		s.fault(pointer, "the endpoint does not speak MCP %s (error %d, %q%s): update the server", card.ProtocolVersion, e.Code, clip(e.Message), only)
+		s.fault("OB-51", pointer, "the endpoint does not speak MCP %s (error %d, %q%s): update the server", card.ProtocolVersion, e.Code, clip(e.Message), only)
 		return
 	}
-	s.fault(pointer, "the endpoint refuses server/discover (error %d, %q): it must answer any host", e.Code, clip(e.Message))
+	s.fault("OB-51", pointer, "the endpoint refuses server/discover (error %d, %q): it must answer any host", e.Code, clip(e.Message))
 }
 
 // judgeType reports whether the media type is one that an endpoint may use.
@@ -313,9 +286,9 @@ func (a *answer) judgeType(s *Section, pointer string) bool {
 	case "application/json", "text/event-stream":
 		return true
 	case "text/html", "application/xhtml+xml":
-		s.fault(pointer, "a web page is at the endpoint: write the address of the MCP server in the card")
+		s.fault("OB-52", pointer, "a web page is at the endpoint: write the address of the MCP server in the card")
 	default:
-		s.fault(pointer, "the endpoint's Content-Type is %s: answer as application/json or text/event-stream", orNone(clip(header), "missing"))
+		s.fault("OB-52", pointer, "the endpoint's Content-Type is %s: answer as application/json or text/event-stream", orNone(clip(header), "missing"))
 	}
 	return false
 }
@@ -326,21 +299,30 @@ func (a *answer) compare(s *Section, c *card.Card, remote *card.Remote, at strin
 	live := a.result.SupportedVersions
 	listed := clip(orText(strings.Join(live, ", "), "none"))
 	if !slices.Contains(live, card.ProtocolVersion) {
-		s.fault(at+"/supportedProtocolVersions", "the endpoint's supportedVersions lack %s (%s): update the server, hosts connect to nothing older", card.ProtocolVersion, listed)
+		s.fault("OB-10", at+"/supportedProtocolVersions", "the endpoint's supportedVersions lack %s (%s): update the server, hosts connect to nothing older", card.ProtocolVersion, listed)
 		return
 	}
 	if a.failure != nil {
-		s.fault(at+"/url", "the endpoint cannot be used: %s", clip(a.failure.Error()))
+		s.fault("OB-51", at+"/url", "the endpoint cannot be used: %s", clip(a.failure.Error()))
 		return
 	}
-	s.fact("server/discover answers; supportedVersions %s", listed)
+	s.pass("OB-51", "server/discover answers; supportedVersions %s", listed)
+	switch {
+	case a.foreign == http.StatusForbidden:
+		s.pass("OB-5", "pages of other origins are refused (403)")
+	case a.foreign != 0:
+		s.advise("OB-5", at+"/url", "a call from a page of any origin gets status %d: answer 403 to an Origin that you did not allow", a.foreign)
+	}
+	if a.lists != nil {
+		a.lists.judge(s, at+"/url")
+	}
 	for _, v := range remote.Versions {
 		if !slices.Contains(live, v) {
-			s.advise(at+"/supportedProtocolVersions", "declares %q, which the endpoint's supportedVersions lack (%s); live values win (OB-14): correct the card or the server", clip(v), listed)
+			s.advise("OB-14", at+"/supportedProtocolVersions", "declares %q, which the endpoint's supportedVersions lack (%s); live values win: correct the card or the server", clip(v), listed)
 		}
 	}
 	if a.server == nil {
-		s.advise("/name", "the endpoint does not say who it is: send serverInfo with name and version in the _meta of each result")
+		s.advise("OB-14", "/name", "the endpoint does not say who it is: send serverInfo with name and version in the _meta of each result")
 		return
 	}
 	for _, m := range []struct{ pointer, card, live string }{
@@ -348,9 +330,9 @@ func (a *answer) compare(s *Section, c *card.Card, remote *card.Remote, at strin
 		{"/version", c.Version, a.server.Version},
 	} {
 		if m.card == m.live {
-			s.fact("%s as in the card: %q", m.pointer[1:], clip(m.live))
+			s.pass("OB-14", "%s as in the card: %q", m.pointer[1:], clip(m.live))
 		} else {
-			s.advise(m.pointer, "the card says %q, the endpoint %q; live values win (OB-14): make them the same", clip(m.card), clip(m.live))
+			s.advise("OB-14", m.pointer, "the card says %q, the endpoint %q; live values win: make them the same", clip(m.card), clip(m.live))
 		}
 	}
 }

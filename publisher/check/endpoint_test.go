@@ -25,8 +25,20 @@ import (
 func mcpServer(name, version string, versions ...string) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: name, Version: version},
 		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}, SupportedProtocolVersions: versions})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
+	return serving(s)
+}
+
+// serving serves an MCP server to all but pages of other origins.
+func serving(s *mcp.Server) http.Handler {
+	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") != "" {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 const (
@@ -39,17 +51,21 @@ func serveCard(net *fakenet.Net, remote string) {
 	if remote == "" {
 		remote = `{"type":"streamable-http","url":"` + endpoint + `","supportedProtocolVersions":["2026-07-28"]}`
 	}
+	net.SetMethod(http.MethodOptions, cardURL, preflight)
 	net.Set(cardURL, fakenet.Answer{
 		Header: http.Header{"Content-Type": {card.MediaType}, "Etag": {`"1"`}, "Access-Control-Allow-Origin": {"*"}},
 		Body:   `{"$schema":"` + card.SchemaURL + `","name":"com.example/a","version":"1.0.0","description":"A.","remotes":[` + remote + `]}`,
 	})
 }
 
-// posts are the addresses that got anything but a GET, with the method.
+// preflight allows a browser to read a document.
+var preflight = fakenet.Answer{Status: 204, Header: http.Header{"Access-Control-Allow-Origin": {"*"}, "Access-Control-Allow-Headers": {"Content-Type, If-None-Match"}}}
+
+// posts are the addresses that got anything but reading, with the method.
 func posts(net *fakenet.Net) []string {
 	var urls []string
 	for _, r := range net.Requests() {
-		if r.Method != http.MethodGet {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
 			urls = append(urls, r.Method+" "+r.URL)
 		}
 	}
@@ -63,8 +79,7 @@ func has(t *testing.T, out, want string) {
 	}
 }
 
-// documents W10: check compares the card with what server/discover says, in one
-// request to the endpoint.
+// documents W10: check compares the card with what server/discover says.
 func TestRule_DocumentsW10_CheckComparesCardAndServer(t *testing.T) {
 	net := fakenet.New()
 	defer net.Close()
@@ -74,10 +89,10 @@ func TestRule_DocumentsW10_CheckComparesCardAndServer(t *testing.T) {
 	if strings.Contains(out, "\n  fault") {
 		t.Errorf("faults in:\n%s", out)
 	}
-	has(t, out, "fact server/discover answers; supportedVersions 2026-07-28, 2025-11-25\n")
-	has(t, out, `fact name as in the card: "com.example/a"`)
-	has(t, out, `fact version as in the card: "1.0.0"`)
-	if got := posts(net); !slices.Equal(got, []string{"POST " + endpoint}) {
+	has(t, out, "pass server/discover answers; supportedVersions 2026-07-28, 2025-11-25 [OB-51]\n")
+	has(t, out, `pass name as in the card: "com.example/a" [OB-14]`)
+	has(t, out, `pass version as in the card: "1.0.0"`)
+	if got := posts(net); !slices.Equal(got, []string{"POST " + endpoint, "POST " + endpoint}) { // as a host, and as a foreign page
 		t.Errorf("requests %q", got)
 	}
 	for _, r := range net.Requests() {
@@ -108,7 +123,7 @@ func TestRule_DocumentsW10_EndpointsThatFail(t *testing.T) {
 		want   string
 	}{
 		"sign-in":          {fakenet.Answer{Status: 401, Header: header("WWW-Authenticate", `Bearer resource_metadata="https://auth.example.com/x"`)}, "fact protected: sign-in needed (status 401, Bearer)"},
-		"scope":            {fakenet.Answer{Status: 403, Header: header("WWW-Authenticate", `Bearer error="insufficient_scope"`)}, "fact protected: sign-in needed (status 403, Bearer)"},
+		"scope":            {fakenet.Answer{Status: 403, Header: header("WWW-Authenticate", `Bearer error="insufficient_scope", resource_metadata="https://auth.example.com/x"`)}, "fact protected: sign-in needed (status 403, Bearer)"},
 		"no challenge":     {fakenet.Answer{Status: 401, Header: header()}, "fault /remotes/0/url: the endpoint answers 401 without"},
 		"forbidden":        {fakenet.Answer{Status: 403, Header: header()}, "fault /remotes/0/url: the endpoint refuses server/discover (403)"},
 		"gone":             {fakenet.Answer{Status: 404, Header: header("Content-Type", "text/html"), Body: "<!doctype html>"}, "fault /remotes/0/url: nothing is at the endpoint (status 404)"},
@@ -140,6 +155,7 @@ func TestRule_DocumentsW10_EndpointsThatFail(t *testing.T) {
 			defer net.Close()
 			serveCard(net, "")
 			net.SetMethod(http.MethodPost, endpoint, tt.answer)
+			signInAt(net, "https://auth.example.com/x", endpoint)
 			out := address(t, net, cardURL)
 			has(t, out, tt.want)
 			wantFaults := 0
@@ -149,7 +165,11 @@ func TestRule_DocumentsW10_EndpointsThatFail(t *testing.T) {
 			if got := strings.Count(out, "\n  fault "); got != wantFaults {
 				t.Errorf("%d faults, want %d:\n%s", got, wantFaults, out)
 			}
-			if got := posts(net); !slices.Equal(got, []string{"POST " + endpoint}) {
+			want := []string{"POST " + endpoint}
+			if name == "nameless" { // the only one that hosts could use: it is asked as a foreign page too
+				want = append(want, want[0])
+			}
+			if got := posts(net); !slices.Equal(got, want) {
 				t.Errorf("requests %q", got)
 			}
 			for _, r := range net.Requests() {
@@ -159,6 +179,15 @@ func TestRule_DocumentsW10_EndpointsThatFail(t *testing.T) {
 			}
 		})
 	}
+}
+
+// signInAt puts metadata without faults on net: of the resource, at address, and
+// of its authorization server.
+func signInAt(net *fakenet.Net, address, resource string) {
+	j := http.Header{"Content-Type": {"application/json"}}
+	net.Set(address, fakenet.Answer{Header: j, Body: `{"resource":"` + resource + `","authorization_servers":["https://login.example.com/t"]}`})
+	net.Set("https://login.example.com/.well-known/oauth-authorization-server/t", fakenet.Answer{Header: j, Body: `{"issuer":"https://login.example.com/t",
+		"code_challenge_methods_supported":["S256"],"client_id_metadata_document_supported":true}`})
 }
 
 // documents W10: an endpoint that cannot be connected to.
@@ -235,7 +264,7 @@ func TestRule_DocumentsW10_SettingsAreNotGuessed(t *testing.T) {
 	serveCard(net, `{"type":"streamable-http","url":"`+endpoint+`","supportedProtocolVersions":["2026-07-28"],
 		"headers":[{"name":"authorization","isRequired":true},{"name":"X-Color"}]}`)
 	net.Handle("apps.example.com", mcpServer("com.example/a", "1.0.0"))
-	has(t, address(t, net, cardURL), "fact server/discover answers")
+	has(t, address(t, net, cardURL), "pass server/discover answers")
 }
 
 // OB-14: a card that says other things than the server is not wrong, only
@@ -246,8 +275,8 @@ func TestRule_OB14_LiveValuesWin(t *testing.T) {
 	serveCard(net, `{"type":"streamable-http","url":"`+endpoint+`","supportedProtocolVersions":["2026-07-28","2024-11-05"]}`)
 	net.Handle("apps.example.com", mcpServer("com.example/b\x1b[2J\u202e", "2.0.0", "2026-07-28"))
 	out := address(t, net, cardURL)
-	has(t, out, `advice /name: the card says "com.example/a", the endpoint "com.example/b\x1b[2J\u202e"; live values win (OB-14)`)
-	has(t, out, `advice /version: the card says "1.0.0", the endpoint "2.0.0"; live values win (OB-14)`)
+	has(t, out, `advice /name: the card says "com.example/a", the endpoint "com.example/b\x1b[2J\u202e"; live values win: make them the same [OB-14]`)
+	has(t, out, `advice /version: the card says "1.0.0", the endpoint "2.0.0"; live values win: make them the same [OB-14]`)
 	has(t, out, `advice /remotes/0/supportedProtocolVersions: declares "2024-11-05", which the endpoint's supportedVersions lack (2026-07-28)`)
 	if strings.Contains(out, "\n  fault") {
 		t.Errorf("faults in:\n%s", out)
@@ -265,16 +294,17 @@ func TestEndpointInJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	type finding struct{ Level, Rule, Pointer, Message string }
 	var app struct {
 		Kind     string
-		Facts    []string
-		Findings []struct{ Level, Pointer string }
+		Findings []finding
 	}
 	if err := json.Unmarshal(data, &app); err != nil {
 		t.Fatal(err)
 	}
-	if app.Kind != "app" || !slices.ContainsFunc(app.Facts, func(f string) bool { return strings.HasPrefix(f, "server/discover answers") }) ||
-		!slices.ContainsFunc(app.Findings, func(f struct{ Level, Pointer string }) bool { return f.Level == "advice" && f.Pointer == "/version" }) {
+	if app.Kind != "app" || !slices.ContainsFunc(app.Findings, func(f finding) bool {
+		return f.Level == "pass" && f.Rule == "OB-51" && strings.HasPrefix(f.Message, "server/discover answers")
+	}) || !slices.ContainsFunc(app.Findings, func(f finding) bool { return f.Level == "advice" && f.Rule == "OB-14" && f.Pointer == "/version" }) {
 		t.Errorf("%s", data)
 	}
 }
@@ -311,8 +341,8 @@ func TestManyEndpoints(t *testing.T) {
 		for _, s := range r.Sections {
 			if s.Kind == "app" {
 				order = append(order, s.Name)
-				if !slices.Contains(s.Facts, fmt.Sprintf("name as in the card: %q", s.Name)) {
-					t.Errorf("%s: %q", s.Name, s.Facts)
+				if !slices.ContainsFunc(s.Findings, func(f check.Finding) bool { return f.Message == fmt.Sprintf("name as in the card: %q", s.Name) }) {
+					t.Errorf("%s: %v", s.Name, s.Findings)
 				}
 			}
 		}

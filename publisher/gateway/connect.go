@@ -1,0 +1,233 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/openbot-build/openbot-go/internal/mcpgate"
+)
+
+const (
+	modernVersion = mcpgate.Modern
+	newestLegacy  = "2025-11-25"
+)
+
+// run keeps a connection to the upstream until ctx ends. The first success, or
+// a fault that no later try can cure, goes to ready.
+func (g *Gateway) run(ctx context.Context, ready chan<- error) {
+	defer close(g.ended)
+	client := newClient(g.opts.Client)
+	defer func() {
+		if g.opts.Client == nil {
+			client.CloseIdleConnections()
+		}
+	}()
+	pause := g.opts.pause
+	for ctx.Err() == nil {
+		up := time.Now()
+		err := g.session(ctx, client, func() { ready <- nil })
+		if _, never := errors.AsType[*startError](err); never && g.server == nil {
+			ready <- err
+			return
+		}
+		g.setFault(err)
+		if time.Since(up) > time.Minute {
+			pause = g.opts.pause
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, time.Minute)
+	}
+}
+
+// session is one connection from its start to its end; the error says why it
+// ended.
+func (g *Gateway) session(ctx context.Context, client *http.Client, first func()) error {
+	life, cancel := context.WithCancel(ctx)
+	starting, started := context.WithTimeout(life, g.opts.StartTimeout)
+	defer started()
+	l, s, err := g.connect(starting, life, client)
+	if l == nil {
+		cancel()
+		return err
+	}
+	defer func() {
+		g.link.CompareAndSwap(l, nil)
+		l.fail(errors.New("the connection was closed"))
+		cancel()
+		s.wait()
+		l.ch.close()
+	}()
+	if err != nil {
+		return err
+	}
+	found, err := g.load(starting, l)
+	if err != nil {
+		return fmt.Errorf("read the upstream's lists: %w", err)
+	}
+	if g.server == nil {
+		g.info, g.guide = l.info, l.guide
+		g.lists.Store(found)
+		g.server = g.newServer(l, found)
+		if w, ok := l.ch.(*web); ok && l.modern {
+			g.modern = g.newForwarder(w)
+		}
+		g.link.Store(l)
+		first()
+	} else {
+		g.publish(found)
+		g.link.Store(l)
+	}
+	g.setFault(nil)
+	g.opts.Log.Info("upstream connected", "name", l.info.Name, "version", l.info.Version, "revision", l.version)
+	return g.watch(life, l, s)
+}
+
+// connect opens a channel and agrees on a revision. A link that is not nil must
+// be closed, also with an error.
+func (g *Gateway) connect(ctx, life context.Context, client *http.Client) (*link, *signals, error) {
+	l, s := newLink(nil), newSignals()
+	l.debug = func(msg string, args ...any) {
+		for i := range args {
+			if err, ok := args[i].(error); ok {
+				args[i] = string(g.secrets.all([]byte(err.Error())))
+			}
+		}
+		g.opts.Log.Debug(msg, args...)
+	}
+	l.notify = func(m *message) { s.notify(m, g.opts.Log) }
+	if len(g.opts.Command) > 0 {
+		if _, err := startProcess(&g.opts, l, g.secrets); err != nil {
+			return nil, nil, err
+		}
+		// Nearly all commands speak older revisions, and some take a request
+		// before initialize badly: what every era understands goes first.
+		err := g.initialize(ctx, l)
+		if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok && l.failed() == nil {
+			if err = g.discover(ctx, l); err != nil {
+				err = fmt.Errorf("%w; and initialize gave %q", err, rpc.Message)
+			}
+		}
+		return l, s, g.clean(err)
+	}
+	w := newWeb(&g.opts, client, l)
+	err := g.discover(ctx, l)
+	if err == nil || !isOlder(err) {
+		return l, s, g.clean(err)
+	}
+	if err = g.initialize(ctx, l); err == nil {
+		w.follow(life)
+		return l, s, nil
+	}
+	if refused, ok := errors.AsType[*statusError](err); !ok || refused.status < 400 || refused.status >= 500 || isDenied(refused.status) {
+		return l, s, g.clean(err)
+	}
+	e, failed := openEvents(ctx, life, w)
+	if failed != nil {
+		l.ch = w
+		return l, s, g.clean(err) // of the newer transport, which tells more
+	}
+	l.ch = e
+	return l, s, g.clean(g.initialize(ctx, l))
+}
+
+// clean takes the credentials out of an error for the operator.
+func (g *Gateway) clean(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := string(g.secrets.all([]byte(err.Error()))); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
+}
+
+// isOlder tells whether an answer to server/discover is that of an older server
+// (mcp H2): neither a fault of the connection, nor a refusal of credentials, nor
+// an error that only servers of 2026-07-28 know.
+func isOlder(err error) bool {
+	if refused, ok := errors.AsType[*statusError](err); ok {
+		return refused.status >= 400 && refused.status < 500 && !isDenied(refused.status)
+	}
+	if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return rpc.Code != mcp.CodeHeaderMismatch && rpc.Code != mcp.CodeMissingRequiredClientCapabilities
+	}
+	return errors.Is(err, errNotModern)
+}
+
+func isDenied(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+var errNotModern = errors.New("the upstream does not serve " + modernVersion)
+
+// hello is what both handshakes give.
+type hello struct {
+	SupportedVersions []string               `json:"supportedVersions"`
+	ProtocolVersion   string                 `json:"protocolVersion"`
+	Capabilities      mcp.ServerCapabilities `json:"capabilities"`
+	ServerInfo        mcp.Implementation     `json:"serverInfo"`
+	Instructions      string                 `json:"instructions"`
+	Meta              struct {
+		ServerInfo mcp.Implementation `json:"io.modelcontextprotocol/serverInfo"`
+	} `json:"_meta"`
+}
+
+// discover makes the handshake of 2026-07-28.
+func (g *Gateway) discover(ctx context.Context, l *link) error {
+	l.modern, l.version = true, modernVersion
+	h, err := askDiscover(ctx, l)
+	if err == nil && !slices.Contains(h.SupportedVersions, modernVersion) {
+		err = errNotModern
+	}
+	if err != nil {
+		l.modern, l.version = false, ""
+		return fmt.Errorf("ask the upstream what it serves: %w", err)
+	}
+	l.caps, l.info, l.guide = h.Capabilities, h.Meta.ServerInfo, h.Instructions
+	return nil
+}
+
+func askDiscover(ctx context.Context, l *link) (h hello, err error) {
+	body, err := l.ask(ctx, methodDiscover, nil)
+	if err == nil {
+		err = json.Unmarshal(body, &h)
+	}
+	return h, err
+}
+
+// initialize makes the handshake of older revisions.
+func (g *Gateway) initialize(ctx context.Context, l *link) error {
+	caps := object{
+		"elicitation": json.RawMessage(`{"form":{},"url":{}}`),
+		"sampling":    json.RawMessage(`{"tools":{}}`),
+	}
+	if g.opts.Roots {
+		caps["roots"] = json.RawMessage("{}")
+	}
+	body, err := l.ask(ctx, "initialize", object{
+		"protocolVersion": encode(newestLegacy), "capabilities": encode(caps), "clientInfo": encode(clientInfo),
+	})
+	if err != nil {
+		return fmt.Errorf("initialize the upstream: %w", err)
+	}
+	var h hello
+	if err := json.Unmarshal(body, &h); err != nil {
+		return fmt.Errorf("initialize the upstream: %w", err)
+	}
+	if isModern(h.ProtocolVersion) || !slices.Contains(mcp.SupportedProtocolVersions(), h.ProtocolVersion) {
+		return fmt.Errorf("initialize the upstream: it speaks revision %q only", h.ProtocolVersion)
+	}
+	l.version, l.caps, l.info, l.guide = h.ProtocolVersion, h.Capabilities, h.ServerInfo, h.Instructions
+	return l.ch.send(ctx, &message{Version: "2.0", Method: "notifications/initialized"}, nil)
+}

@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// scrubber cuts the upstream's credentials out of what it says.
+type scrubber struct {
+	secret [][]byte // cut out of everything
+	errors [][]byte // cut out of errors and logs: values that may also be innocent
+}
+
+const removed = "[removed]"
+
+// minSecret is the shortest value that is cut out; a shorter one is no secret,
+// and would match by accident.
+const minSecret = 6
+
+// secretName matches names of variables that hold secrets.
+var secretName = regexp.MustCompile(`(?i)key|token|secret|passw|pwd|auth|cred|private|cookie|session|dsn|database_url|connection`)
+
+func newScrubber(o *Options) scrubber {
+	var s scrubber
+	for _, values := range o.Header {
+		for _, v := range values {
+			s.secret = append(s.secret, forms(v)...)
+			for word := range strings.FieldsSeq(v) { // "Bearer …" without the scheme
+				s.secret = append(s.secret, forms(word)...)
+				if plain, err := base64.StdEncoding.DecodeString(word); err == nil { // Basic
+					_, password, _ := strings.Cut(string(plain), ":")
+					s.secret = append(s.secret, forms(password)...)
+				}
+			}
+		}
+	}
+	for name, v := range o.Env {
+		if secretName.MatchString(name) {
+			s.secret = append(s.secret, forms(v)...)
+		}
+		s.errors = append(s.errors, forms(v)...)
+	}
+	s.errors = append(s.errors, s.secret...)
+	for _, list := range [][][]byte{s.secret, s.errors} { // the longest first: one may hold another
+		slices.SortFunc(list, func(a, b []byte) int { return cmp.Or(len(b)-len(a), bytes.Compare(a, b)) })
+	}
+	return s
+}
+
+// forms gives a value as it may stand in JSON: plain, or escaped.
+func forms(v string) [][]byte {
+	if len(v) < minSecret {
+		return nil
+	}
+	out := [][]byte{[]byte(v)}
+	escaped, err := json.Marshal(v)
+	for _, form := range [][]byte{bytes.Trim(encode(v), `"`), bytes.Trim(escaped, `"`)} {
+		if err == nil && !slices.ContainsFunc(out, func(f []byte) bool { return bytes.Equal(f, form) }) {
+			out = append(out, form)
+		}
+	}
+	return out
+}
+
+// result cleans what an upstream has answered. data itself is not changed.
+func (s scrubber) result(data []byte) []byte { return cut(data, s.secret) }
+
+// all cleans an error or a line of a log.
+func (s scrubber) all(data []byte) []byte { return cut(data, s.errors) }
+
+func cut(data []byte, values [][]byte) []byte {
+	for _, v := range values {
+		if bytes.Contains(data, v) {
+			data = bytes.ReplaceAll(data, v, []byte(removed))
+		}
+	}
+	return data
+}
