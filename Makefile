@@ -1,16 +1,17 @@
-# make demo    the whole job on this machine: publish two apps, crawl them, query the index
-# make test    every test; sets up what it needs as root on Debian or Ubuntu
-# make check   format, lint, import table, rule book, other systems, then the tests
-# make fuzz    each fuzz target for FUZZTIME
-# make bench   benchmarks with a peer or a physical limit in the same run
-# make rules   the rule book and the tests of each rule
+# make demo         the whole job on this machine: publish two apps, crawl them, query the index
+# make test         every test; sets up what it needs as root on Debian or Ubuntu
+# make conformance  the official MCP suite against the publisher, both revisions
+# make check        format, lint, import table, rule book, other systems, then the tests
+# make fuzz         each fuzz target for FUZZTIME
+# make bench        benchmarks with a peer or a physical limit in the same run
+# make rules        the rule book and the tests of each rule
 
 GO        ?= go
 FUZZTIME  ?= 30s
 TESTFLAGS ?=
 TOOL       = $(GO) tool -modfile=tools/go.mod
 
-.PHONY: demo test check format lint cross rules fuzz bench
+.PHONY: demo test conformance check format lint cross rules fuzz bench
 
 # Built first and run by itself: "go run" would call Ctrl-C a failure.
 demo:
@@ -21,6 +22,11 @@ demo:
 test:
 	@sh scripts/setup
 	@GO="$(GO)" sh scripts/test $(TESTFLAGS) ./...
+
+# The last lines are what passed of what each revision requires.
+conformance:
+	@sh scripts/setup npm
+	@$(GO) run ./internal/conformance
 
 check: format lint cross
 	$(GO) vet ./...

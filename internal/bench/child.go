@@ -20,6 +20,12 @@ const (
 	roleSites = "sites" // is the Internet of the crawl
 	roleCrawl = "crawl" // crawls it as the product does
 	rolePlain = "plain" // crawls it with a loop
+
+	roleCallOurs    = "call ours"    // serves a tool through the publisher
+	roleCallMixed   = "call mixed"   // the same tool, added by the SDK
+	roleCallBare    = "call bare"    // answers as that tool does
+	roleCallSDK     = "call sdk"     // serves it on the SDK alone
+	roleCallGateway = "call gateway" // puts a gateway before the first
 )
 
 // play is main of a child. What it tells goes to standard output as one line
@@ -31,6 +37,8 @@ func play(role string) error {
 		err = serveCards()
 	case roleSites:
 		err = serveSites()
+	case roleCallOurs, roleCallMixed, roleCallBare, roleCallSDK, roleCallGateway:
+		err = serveCalls(role)
 	case roleCrawl, rolePlain:
 		var t trip
 		if err := json.NewDecoder(os.Stdin).Decode(&t); err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"runtime/pprof"
 	"sync"
 	"sync/atomic"
@@ -178,6 +179,9 @@ func (t *trip) crawl(ctx context.Context, below *publicnet.Below) (*report, erro
 			return nil, err
 		}
 	}
+	// As crawler run keeps its memory.
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(64 << 20)
 	began, before := time.Now(), cpuTime()
 	if err := c.Settle(ctx, 10*time.Second); err != nil {
 		return nil, err

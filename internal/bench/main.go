@@ -99,6 +99,7 @@ func run(ctx context.Context, rounds int, only string, s *size) error {
 	for _, g := range []group{
 		{"card GET, handler", handlers},
 		{"card GET, server", servers},
+		{"tools/call", calls},
 		{"documents", reading},
 		{"robots", robotsFiles},
 		{"frontier", frontiers},
