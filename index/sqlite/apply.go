@@ -326,8 +326,10 @@ func (b *batch) doc(v *index.Visit, d *index.Doc, a *index.Applied) (err error) 
 	if k.needs == old.needs {
 		return nil
 	}
-	if _, err := b.exec(q.clearNeeds, k.id); err != nil {
-		return err
+	if old.needs != "" {
+		if _, err := b.exec(q.clearNeeds, k.id); err != nil {
+			return err
+		}
 	}
 	for _, need := range d.Needs {
 		if _, err := b.exec(q.addNeed, need, k.id); err != nil {

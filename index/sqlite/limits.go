@@ -163,8 +163,10 @@ func (t *tx) spend(now time.Time) error {
 		if c.more == 0 {
 			continue
 		}
-		if _, err := t.exec(q.pruneAdded, name, hour(now.Add(-index.LimitWindow))); err != nil {
-			return err
+		if c.stored > 0 { // else there is little to prune, and Compact does it
+			if _, err := t.exec(q.pruneAdded, name, hour(now.Add(-index.LimitWindow))); err != nil {
+				return err
+			}
 		}
 		if _, err := t.exec(q.addAdded, name, hour(now), c.more); err != nil {
 			return err

@@ -80,7 +80,11 @@ func (b *box) judge(ctx context.Context, url, revision string) (*verdict, error)
 	}
 	v.count(out)
 	if all := len(v.missing(v.required)) == 0; all == failed {
-		return v, fmt.Errorf("the suite of %s exits with %v, but %d of %d scenarios passed", revision, err, len(v.passed), len(v.required))
+		ended := "success"
+		if failed {
+			ended = err.Error()
+		}
+		return v, fmt.Errorf("the suite of %s ends with %s, but %d of %d scenarios passed", revision, ended, len(v.passed), len(v.required))
 	}
 	return v, nil
 }

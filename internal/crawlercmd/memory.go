@@ -51,7 +51,7 @@ func keepMemory(ctx context.Context, getenv func(string) string) {
 		}
 		runtimemetrics.Read(held)
 		if held[0].Value.Kind() == runtimemetrics.KindUint64 {
-			lived[i] = int64(held[0].Value.Uint64()) //nolint:gosec // never so large
+			lived[i] = int64(held[0].Value.Uint64())
 			debug.SetMemoryLimit(memoryLimit(lived))
 		}
 	}
