@@ -103,7 +103,7 @@ const (
 
 	// maxURLs is how many octets the addresses of all entries may have once they
 	// are resolved: a short one against a base of 8 KiB has 8 KiB, too.
-	maxURLs = 8 << 20
+	maxURLs = 4 << 20
 )
 
 type reader struct {

@@ -14,9 +14,9 @@ import (
 const (
 	// roomBytes is for what visits keep until it is written: bodies of more than
 	// small octets, and what comes of them.
-	roomBytes = 16 << 20
+	roomBytes = 12 << 20
 	// cacheBytes is for catalogs that are kept for the next card of a visit.
-	cacheBytes = 8 << 20
+	cacheBytes = 4 << 20
 	// deskBytes is for documents that are being taken apart, each of which takes
 	// many times its size meanwhile. One of the largest fits.
 	deskBytes = 1 << 20
@@ -113,14 +113,23 @@ func (r *room) serve() {
 }
 
 // grow makes room for a large answer, or error: errLater or that of ctx. While
-// it waits the host is left waiting, too, with its clock stopped.
+// it waits the host is left waiting, too, with its clock stopped, and others at
+// its address with it: not for long.
 func (v *visit) grow(ctx context.Context, n int64) error {
 	if v.held > 0 {
 		if !v.c.room.try(n) {
 			return errLater
 		}
-	} else if err := v.c.room.take(ctx, n, v.startBy); err != nil {
-		return err
+	} else {
+		until := v.startBy
+		if soon := time.Now().Add(crowdWait); soon.Before(until) {
+			until = soon
+		}
+		if err := v.c.room.take(ctx, n, until); err != nil {
+			now := time.Now()
+			v.comeBack(now.Add(v.c.spread(crowdDelay, v.host, now)))
+			return err
+		}
 	}
 	v.held += n
 	return nil

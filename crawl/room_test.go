@@ -145,3 +145,20 @@ func TestRule_CrawlerT3_LargeRulesBind(t *testing.T) {
 		w.wantGaps(appsHost, 20*time.Second)
 	})
 }
+
+// Whoever waits for room stands in the way of others at the same address, so
+// the wait is short and the host comes back later.
+func TestRoomIsNotWaitedForLong(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		v := &visit{c: w.c, host: "apps.example.com", startBy: time.Now().Add(time.Minute)}
+		w.c.room.claim(roomBytes)
+		defer w.c.room.give(roomBytes)
+		began := time.Now()
+		if err := v.grow(t.Context(), 1); !errors.Is(err, errLater) || time.Since(began) != crowdWait {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		if v.held != 0 || v.next.Sub(time.Now()) < crowdDelay*8/10 {
+			t.Errorf("%d are held, the host comes back after %s", v.held, time.Until(v.next))
+		}
+	})
+}

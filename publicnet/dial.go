@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -165,7 +166,9 @@ func (n *Network) acquire(ctx context.Context, call *call, addr netip.Addr) (*pl
 	defer call.lap.resume()
 	release, err := n.opts.Acquire(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("wait for a place at %s: %w", addr, err)
+		err = fmt.Errorf("wait for a place at %s: %w", addr, err)
+		call.cancel(err) // it says nothing about the answer, see explain
+		return nil, err
 	}
 	return &place{release: release}, nil
 }
@@ -200,6 +203,19 @@ func (c *placedConn) hold(p *place) *place {
 		c.place = p
 	}
 	return c.place
+}
+
+// errCut ends a connection that the other side, or somebody between, closed
+// without the leave that TLS takes (RFC 8446 section 6.1). Package tls lets that
+// pass where a record ends; an answer without a length would seem whole.
+var errCut = fmt.Errorf("the connection was closed below TLS: %w", io.ErrUnexpectedEOF)
+
+func (c *placedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 && errors.Is(err, io.EOF) {
+		err = errCut
+	}
+	return n, err
 }
 
 func (c *placedConn) Close() error {

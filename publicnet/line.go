@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,6 +26,7 @@ const (
 	maxHeader = 64 << 10 // octets of an answer's headers, informational answers included
 	maxInform = 5        // informational answers (1xx) to one request
 	idleTime  = 90 * time.Second
+	quietTime = 5 * time.Millisecond // in which a kept line would show what has come on it
 )
 
 // errHeaders ends an answer with too large headers.
@@ -56,6 +59,20 @@ func (l *line) Read(p []byte) (int, error) {
 		l.header -= int64(n)
 	}
 	return n, err
+}
+
+// quiet reports whether a kept line can carry a request. What has come on it
+// since the last answer was not asked for: the end of the connection, a 408
+// before it, or an answer that the next request would take for its own.
+func (l *line) quiet() bool {
+	wait := quietTime
+	if _, ok := l.below.Conn.(syscall.Conn); !ok {
+		wait = 1 // no socket: what has come is in memory
+	}
+	_ = l.conn.SetDeadline(time.Now().Add(wait))
+	_, err := l.conn.Read(make([]byte, 1))
+	_ = l.conn.SetDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // close ends a line at once, in the middle of an answer for instance.
@@ -136,9 +153,13 @@ func (t *transport) ask(c *call, req *http.Request) (*http.Response, error) {
 			l.close()
 			return nil, err
 		}
-		resp, err := t.exchange(c, l, req, text.Bytes())
-		if err == nil || l.began || c.ctx.Err() != nil {
-			return resp, err
+		if l.quiet() {
+			resp, err := t.exchange(c, l, req, text.Bytes())
+			if err == nil || l.began || c.ctx.Err() != nil {
+				return resp, err
+			}
+		} else {
+			l.close()
 		}
 		c.leave()
 	}
@@ -165,7 +186,7 @@ func (t *transport) exchange(c *call, l *line, req *http.Request, text []byte) (
 	}
 	l.header, resp.TLS = -1, &l.state
 	b := &lineBody{from: resp.Body, line: l, stop: stop}
-	if !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols {
+	if !req.Close && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols {
 		b.lines, b.authority = &t.lines, req.URL.Host
 	}
 	if resp.Body == http.NoBody {
@@ -181,6 +202,9 @@ func (l *line) answer(req *http.Request, text []byte) (*http.Response, error) {
 		return nil, err
 	}
 	if _, err := l.in.Peek(1); err != nil {
+		if errors.Is(err, errCut) {
+			err = io.EOF
+		}
 		return nil, err // ReadResponse would not tell no answer from half of one
 	}
 	for range maxInform + 1 {
@@ -188,8 +212,11 @@ func (l *line) answer(req *http.Request, text []byte) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+		switch {
+		case resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols:
 			return resp, nil
+		case resp.StatusCode < 100: // what follows is its body and no other answer
+			return nil, fmt.Errorf("%w: status %d", ErrBadAnswer, resp.StatusCode)
 		}
 	}
 	return nil, fmt.Errorf("%w: more than %d informational answers", ErrBadAnswer, maxInform)

@@ -2,16 +2,16 @@
 // review and use: one http.Handler that serves the AI Catalog, each app's MCP
 // Server Card, its page and its MCP endpoint.
 //
-//	server := mcp.NewServer(&mcp.Implementation{Name: "com.example/hello", Version: "1.0.0"}, nil)
-//	// mcp.AddTool(server, ...)
+//	c := card.Card{Name: "com.example/hello", Title: "Hello", Version: "1.0.0", Description: "Say hello."}
+//	server, err := publisher.NewServer(&c, nil)
+//	if err != nil {
+//		return err
+//	}
+//	// publisher.AddTool(server, ...)
 //
 //	p, err := publisher.New(&publisher.Config{
 //		Origin: "https://apps.example.com",
-//		Apps: []publisher.App{{
-//			Slug:   "hello",
-//			Card:   card.Card{Name: "com.example/hello", Title: "Hello", Version: "1.0.0", Description: "Say hello."},
-//			Server: server,
-//		}},
+//		Apps:   []publisher.App{{Slug: "hello", Card: c, Server: server}},
 //	})
 //	if err != nil {
 //		return err // every fault of the configuration, each with its field
@@ -28,6 +28,11 @@
 //	/mcp/hello                       the MCP endpoint, POST only
 //	/mcp/hello/server-card           the card; its address is the app's identity
 //	/                                a list of the pages
+//
+// NewServer, AddTool, AddResource, AddPrompt and AddView build the server; Ask,
+// Once, Progress, Text and User are for its tools. A server that was made with
+// the SDK alone works as well, and package gateway makes one of an MCP server
+// that exists elsewhere.
 //
 // New does all the work that can fail: it validates, encodes and hashes, so a
 // request meets prepared bytes and headers. It opens no file and no network

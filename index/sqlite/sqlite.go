@@ -119,7 +119,7 @@ func (s *Store) open(ctx context.Context, o *Options) error {
 	}
 	s.owners.path = path + "-owners"
 	if s.write, err = sql.Open("sqlite", dsn(path, o.BusyTimeout, "_txlock=immediate",
-		"_pragma=synchronous(FULL)", "_pragma=foreign_keys(1)", "_pragma=cache_size(-32768)",
+		"_pragma=synchronous(FULL)", "_pragma=foreign_keys(1)", "_pragma=cache_size(-16384)",
 		"_pragma=wal_autocheckpoint(4000)", "_pragma=journal_size_limit(67108864)")); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *Store) open(ctx context.Context, o *Options) error {
 		return err
 	}
 	if s.read, err = sql.Open("sqlite", dsn(path, o.BusyTimeout,
-		"_pragma=query_only(1)", "_pragma=cache_size(-8192)")); err != nil {
+		"_pragma=query_only(1)", "_pragma=cache_size(-4096)")); err != nil {
 		return err
 	}
 	s.read.SetMaxOpenConns(o.Readers)

@@ -19,7 +19,7 @@ import (
 // time.
 const (
 	gcPercent   = 400
-	leastMemory = 64 << 20
+	leastMemory = 56 << 20
 	usualLive   = 40 << 20 // what may live without a large index; of more, as much again may be garbage
 	livesLong   = 15       // seconds
 )

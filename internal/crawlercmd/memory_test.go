@@ -6,10 +6,10 @@ import "testing"
 // proportion.
 func TestMemoryLimit(t *testing.T) {
 	for _, tt := range []struct{ usual, once, want int64 }{
-		{0, 0, 64},
-		{30, 30, 64},
-		{30, 500, 64}, // a peak
-		{500, 500, 984},
+		{0, 0, 56},
+		{30, 30, 56},
+		{30, 500, 56}, // a peak
+		{500, 500, 976},
 	} {
 		lived := make([]int64, livesLong)
 		for i := range lived {

@@ -2,6 +2,5 @@
 
 package crawlercmd_test
 
-// raceDetector tells tests that memory is not what it is without it: five to
-// ten times as much.
+// raceDetector tells tests that memory is not what it is without it.
 const raceDetector = true

@@ -140,7 +140,7 @@ func failure(m *message, err error) *fault {
 		f.status = http.StatusNotFound
 		out.Message = fmt.Sprintf("method not found: %q", m.Method)
 		out.Data = nil
-	case jsonrpc.CodeInvalidParams, mcp.CodeUnsupportedProtocolVersion, mcp.CodeMissingRequiredClientCapabilities:
+	case jsonrpc.CodeInvalidParams, mcp.CodeHeaderMismatch, mcp.CodeUnsupportedProtocolVersion, mcp.CodeMissingRequiredClientCapabilities:
 		f.status = http.StatusBadRequest
 	}
 	return f

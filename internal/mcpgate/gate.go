@@ -54,11 +54,12 @@ type Gate struct {
 	templates lists[mcp.ResourceTemplate]
 	texts     *texts
 
-	mu      sync.Mutex
-	bound   map[*mcp.Tool][]binding
-	listens map[*stream]struct{}
-	closed  bool
-	ending  sync.WaitGroup // listens
+	mu       sync.Mutex
+	bound    map[*mcp.Tool][]binding
+	listens  map[*stream]struct{}
+	sessions map[string]struct{} // legacy ones that were opened here, by id
+	closed   bool
+	ending   sync.WaitGroup // listens
 }
 
 // New gives the gate of one server. It asks the server for its name and versions
@@ -74,6 +75,8 @@ func New(server *mcp.Server, opts *Options) (*Gate, error) {
 		texts:   newTexts(),
 		bound:   map[*mcp.Tool][]binding{},
 		listens: map[*stream]struct{}{},
+
+		sessions: map[string]struct{}{},
 	}
 	if opts != nil {
 		g.opts = *opts
@@ -120,7 +123,8 @@ func New(server *mcp.Server, opts *Options) (*Gate, error) {
 }
 
 // Close ends the streams of subscriptions/listen, each with a final result, and
-// the sessions of legacy clients. It returns when the streams are gone; a client
+// the sessions of legacy clients, of those that came through this gate: the
+// server may have another one. It returns when the streams are gone; a client
 // that does not read holds it up for the write timeout at most. Later requests
 // are still served, but for new streams.
 func (g *Gate) Close() error {
@@ -132,7 +136,7 @@ func (g *Gate) Close() error {
 	g.mu.Unlock()
 	var errs []error
 	for _, s := range slices.Collect(g.server.Sessions()) {
-		if s.ID() != "" { // a modern request has a session of its own, without an id, which ends with it
+		if g.opened(s.ID()) {
 			errs = append(errs, s.Close())
 		}
 	}
@@ -278,25 +282,6 @@ func (g *Gate) serveOther(w http.ResponseWriter, r *http.Request, m *message, cl
 	return nil
 }
 
-// serveLegacy serves a message of an older revision. Sessions are bounded: each
-// one is memory that a stranger makes the server keep.
-func (g *Gate) serveLegacy(w http.ResponseWriter, r *http.Request, m *message) *fault {
-	if r.Header.Get(headerSession) == "" {
-		n := 0
-		for s := range g.server.Sessions() {
-			if s.ID() != "" {
-				n++
-			}
-		}
-		if n >= g.opts.MaxSessions {
-			w.Header().Set("Retry-After", "60")
-			return refused(http.StatusServiceUnavailable, jsonrpc.CodeInternalError, "too many sessions are open")
-		}
-	}
-	g.through(g.legacy, w, r, m)
-	return nil
-}
-
 // unsupported is the answer to a revision that is not served.
 func (g *Gate) unsupported(asked string) *fault {
 	f := refused(http.StatusBadRequest, mcp.CodeUnsupportedProtocolVersion, fmt.Sprintf("protocol version %q is not served", asked))
@@ -310,6 +295,7 @@ func (g *Gate) through(h http.Handler, w http.ResponseWriter, r *http.Request, m
 	defer cancel()
 	s := newStream(w, m.ID, &g.opts, cancel)
 	defer s.finish()
+	s.session = g.open
 	if m.kind == callKind && m.metaVersion >= Modern && m.streams() {
 		s.openAfter(g.opts.grace)
 	}

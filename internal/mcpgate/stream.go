@@ -27,6 +27,7 @@ type stream struct {
 	opts    *Options           // KeepAlive, WriteTimeout
 	cancel  context.CancelFunc // ends the handler when nobody reads any more
 	header  http.Header        // what the handler sets
+	session func(id string)    // told of a legacy session before the client is; nil tells nobody
 
 	mu       sync.Mutex
 	state    streamState
@@ -179,6 +180,9 @@ func (s *stream) WriteHeader(status int) {
 func (s *stream) begin(status int) {
 	if s.state != silent || status < 200 {
 		return
+	}
+	if id := s.header.Get(headerSession); id != "" && s.session != nil {
+		s.session(id)
 	}
 	h := s.w.Header()
 	for name, values := range s.header {

@@ -34,9 +34,14 @@ func (g *Gateway) run(ctx context.Context, ready chan<- error) {
 	for ctx.Err() == nil {
 		up := time.Now()
 		err := g.session(ctx, client, func() { ready <- nil })
-		if _, never := errors.AsType[*startError](err); never && g.server == nil {
+		_, never := errors.AsType[*startError](err)
+		_, died := errors.AsType[*endedError](err)
+		if (never || died) && g.server == nil {
 			ready <- err
 			return
+		}
+		if ctx.Err() != nil {
+			return // Close: no fault
 		}
 		g.setFault(err)
 		if time.Since(up) > time.Minute {
@@ -68,12 +73,17 @@ func (g *Gateway) session(ctx context.Context, client *http.Client, first func()
 		s.wait()
 		l.ch.close()
 	}()
+	var found *lists
+	if err == nil {
+		if found, err = g.load(starting, l); err != nil {
+			err = fmt.Errorf("read the upstream's lists: %w", err)
+		}
+	}
+	if ended, ok := errors.AsType[*endedError](l.failed()); ok && err != nil {
+		return ended // it says more than what came of it
+	}
 	if err != nil {
 		return err
-	}
-	found, err := g.load(starting, l)
-	if err != nil {
-		return fmt.Errorf("read the upstream's lists: %w", err)
 	}
 	if g.server == nil {
 		g.info, g.guide = l.info, l.guide

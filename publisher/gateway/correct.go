@@ -94,6 +94,10 @@ func correctName(name string, taken map[string]bool) string {
 
 func (c *corrector) tool(item object, names map[string]bool) {
 	from := item.text("name")
+	if item.object("execution").text("taskSupport") == "required" {
+		c.report("tool", from, "", "it runs as a task of revision 2025-11-25 only, and 2026-07-28 has none")
+		return
+	}
 	to := correctName(from, names)
 	if to != from {
 		item.set("name", to)

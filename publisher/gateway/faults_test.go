@@ -60,18 +60,57 @@ func TestRule_FO23_KilledMidCall(t *testing.T) {
 func TestRestartBackoff(t *testing.T) {
 	noLeaks(t)
 	var log lockedBuffer
-	opts := &Options{Command: []string{"/bin/sh", "-c", "echo no such table >&2; exit 3"}, StartTimeout: time.Second, Log: log.log()}
-	opts.pause = 100 * time.Millisecond
-	_, err := New(t.Context(), opts)
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "did not answer within 1s") {
-		t.Errorf("error %v", err)
+	opts := command(t, "sdk")
+	file := t.TempDir() + "/f"
+	opts.Command = []string{"/bin/sh", "-c", `[ -e "$1" ] && { echo no such table >&2; exit 3; }; : >"$1"; exec "$0"`, opts.Command[0], file}
+	opts.Log, opts.pause = log.log(), 100*time.Millisecond
+	g := open(t, opts)
+	pid, _ := strconv.Atoi(post(t, front(t, g), methodCall, callTool("pid"), nil).text(t))
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	begin := time.Now()
+	eventually(t, "it is tried three times more", func() bool { return strings.Count(log.String(), "upstream ended") >= 4 })
+	if d := time.Since(begin); d < 700*time.Millisecond { // after 100, 200 and 400 ms
+		t.Errorf("three tries within %v", d)
 	}
-	if n := strings.Count(log.String(), "upstream started"); n < 3 || n > 5 { // at 0, 100, 300, 700 ms
-		t.Errorf("%d starts in a second", n)
-	}
-	if !strings.Contains(log.String(), "no such table") {
+	eventually(t, "readiness says why", func() bool {
+		err := g.Ready()
+		return err != nil && strings.Contains(err.Error(), "exit status 3") && strings.Contains(err.Error(), "no such table")
+	})
+	if !strings.Contains(log.String(), `line="no such table"`) {
 		t.Error("stderr is not in the log")
 	}
+}
+
+// A command that ends before it has answered will not answer later: New says
+// so at once, with its last words, and without its secrets.
+func TestCommandEndsAtOnce(t *testing.T) {
+	noLeaks(t)
+	begin := time.Now()
+	_, err := New(t.Context(), &Options{
+		Command: []string{"/bin/sh", "-c", "for i in 1 2 3 4 5; do echo line $i >&2; done; echo bad key $API_KEY >&2; exit 3"},
+		Env:     map[string]string{"API_KEY": envSecret},
+	})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.HasSuffix(err.Error(), "line 4 / line 5 / bad key "+removed) {
+		t.Errorf("error %v", err)
+	}
+	if d := time.Since(begin); d > DefaultStartTimeout/2 {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// Stopping is no fault.
+func TestCloseIsNoFault(t *testing.T) {
+	each(t, func(t *testing.T, era string, _ *Gateway, _ string) {
+		var log lockedBuffer
+		opts := upstreams[era](t)
+		opts.Log = log.log()
+		if err := open(t, opts).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(log.String(), "level=WARN") {
+			t.Errorf("log %s", log.String())
+		}
+	})
 }
 
 func TestCommandCannotStart(t *testing.T) {

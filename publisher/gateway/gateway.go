@@ -139,8 +139,9 @@ type Correction struct {
 
 // New connects to the upstream, reads its lists, and keeps both up to date
 // until Close; ctx bounds New alone. An upstream that is down is tried again
-// until StartTimeout is over; a command that cannot be started is an error at
-// once.
+// until StartTimeout is over. A command that cannot be started, or ends before
+// it has answered, is an error at once, which has the last that it wrote to its
+// standard error.
 func New(ctx context.Context, opts *Options) (*Gateway, error) {
 	if opts == nil {
 		opts = &Options{}

@@ -165,6 +165,9 @@ func (c *client) ask(ctx context.Context, question *message) (json.RawMessage, e
 	case methodElicit:
 		var p mcp.ElicitParams
 		if err = json.Unmarshal(params, &p); err == nil {
+			err = checkForm(p.RequestedSchema)
+		}
+		if err == nil {
 			answer, err = c.session.Elicit(ctx, &p)
 		}
 	case methodSample:
@@ -179,6 +182,30 @@ func (c *client) ask(ctx context.Context, question *message) (json.RawMessage, e
 		return nil, err
 	}
 	return encode(answer), nil
+}
+
+// checkForm refuses a form with references, which the protocol's forms have not:
+// the SDK checks the client's answer by the form, and at a reference that leads
+// back to itself the stack would overflow, which ends the whole process.
+func checkForm(schema any) error {
+	switch v := schema.(type) {
+	case map[string]any:
+		for name, below := range v {
+			if name == "$ref" || name == "$dynamicRef" {
+				return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the schema of a form has no references"}
+			}
+			if err := checkForm(below); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, below := range v {
+			if err := checkForm(below); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // canAnswer tells whether the client has declared what a question needs.

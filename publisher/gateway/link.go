@@ -311,7 +311,7 @@ func (l *link) owner(m *message, from *call) *call {
 	}
 	var only *call
 	for _, c := range l.calls {
-		if c.parked || c.own {
+		if c.own || c.parked && m.Method != noteLog { // a parked call may log, and waits before it asks again
 			continue
 		}
 		if only != nil {

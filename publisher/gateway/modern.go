@@ -28,7 +28,10 @@ type forwarder struct {
 
 func (g *Gateway) newForwarder(*web) http.Handler {
 	same := func(*http.Request) *mcp.Server { return g.server }
-	opts := mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, DisableLocalhostProtection: true}
+	opts := mcp.StreamableHTTPOptions{
+		Stateless: true, PropagateRequestCancellation: true, DisableLocalhostProtection: true,
+		MaxRequestBodyBytes: -1, // the gate has read it, under its own limit
+	}
 	f := &forwarder{g: g, stream: mcp.NewStreamableHTTPHandler(same, &opts)}
 	opts.JSONResponse = true
 	f.json = mcp.NewStreamableHTTPHandler(same, &opts)
@@ -72,8 +75,11 @@ func (f *forwarder) write(w http.ResponseWriter, req *mcpgate.Request, res json.
 		if m.Error, ok = errors.AsType[*jsonrpc.Error](f.g.callerError(err, false)); !ok { // no code of the upstream's
 			m.Error = unknown("the call was cancelled")
 		}
-		if m.Error.Code == mcp.CodeHeaderMismatch || m.Error.Code == jsonrpc.CodeInvalidParams {
+		switch m.Error.Code { // mcp P10
+		case mcp.CodeHeaderMismatch, mcp.CodeMissingRequiredClientCapabilities, jsonrpc.CodeInvalidParams:
 			status = http.StatusBadRequest
+		case jsonrpc.CodeMethodNotFound:
+			status = http.StatusNotFound
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -164,6 +170,8 @@ func (f *forwarder) request(r *http.Request, req *mcpgate.Request) (body []byte,
 // answer copies a response, and checks that it is one to this request.
 func (f *forwarder) answer(ctx context.Context, w http.ResponseWriter, resp *http.Response, req *mcpgate.Request, h *web, alive func()) error {
 	switch kind := mediaType(resp); {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400, isDenied(resp.StatusCode):
+		return &statusError{resp.StatusCode} // between the gateway and the upstream: the client is not to follow, or to sign in
 	case kind == "application/json":
 		body, err := io.ReadAll(io.LimitReader(resp.Body, h.max+1))
 		switch {

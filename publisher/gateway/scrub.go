@@ -67,11 +67,37 @@ func forms(v string) [][]byte {
 	return out
 }
 
-// result cleans what an upstream has answered. data itself is not changed.
-func (s scrubber) result(data []byte) []byte { return cut(data, s.secret) }
+// result cleans JSON that an upstream has answered. data itself is not changed.
+func (s scrubber) result(data []byte) []byte { return cutJSON(data, s.secret) }
 
-// all cleans an error or a line of a log.
+// data cleans the data of an error, which is JSON.
+func (s scrubber) data(data []byte) []byte { return cutJSON(data, s.errors) }
+
+// all cleans a text: an error, or a line of a log.
 func (s scrubber) all(data []byte) []byte { return cut(data, s.errors) }
+
+// number matches a string of JSON, or a number that stands by itself.
+var number = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*`)
+
+// cutJSON leaves valid JSON: a secret made of digits may stand there as a
+// number, and then a string takes its place.
+func cutJSON(data []byte, values [][]byte) []byte {
+	out := cut(data, values)
+	if bytes.Equal(out, data) || json.Valid(out) || !json.Valid(data) {
+		return out
+	}
+	out = number.ReplaceAllFunc(data, func(token []byte) []byte {
+		clean := cut(token, values)
+		if token[0] != '"' && !bytes.Equal(clean, token) {
+			return encode(removed)
+		}
+		return clean
+	})
+	if !json.Valid(out) { // cut out of an escape, for instance
+		return encode(removed)
+	}
+	return out
+}
 
 func cut(data []byte, values [][]byte) []byte {
 	for _, v := range values {

@@ -323,7 +323,9 @@ func (g *Gateway) callerError(err error, modern bool) error {
 	}
 	out := *rpc
 	out.Message = string(g.secrets.all([]byte(rpc.Message)))
-	out.Data = g.secrets.all(rpc.Data)
+	if rpc.Data != nil {
+		out.Data = g.secrets.data(rpc.Data)
+	}
 	if modern {
 		out.Code = modernCode(rpc.Code)
 	}

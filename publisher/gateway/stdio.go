@@ -24,6 +24,8 @@ const (
 	maxLogLine   = 4 << 10 // bytes of one line that is kept; the rest is dropped
 	linesASecond = 50
 	linesAtOnce  = 200
+	lastLines    = 3   // that tell why it ended
+	lastLine     = 300 // bytes of each
 )
 
 // passedOn are the variables of the publisher that a command gets.
@@ -45,6 +47,7 @@ type process struct {
 	link  *link
 	max   int64
 	clean scrubber
+	said  []string // last lines of its standard error, once that has ended
 
 	gone    chan struct{} // closed when the process and its pipes are finished
 	writer  chan struct{} // closed when the writing goroutine is
@@ -88,7 +91,7 @@ func startProcess(o *Options, l *link, clean scrubber) (*process, error) {
 	log.Info("upstream started", "pid", cmd.Process.Pid)
 	var readers sync.WaitGroup
 	readers.Go(func() { p.readMessages(outR) })
-	readers.Go(func() { keepLines(errR, o.Stderr, log, clean) })
+	readers.Go(func() { p.said = keepLines(errR, o.Stderr, log, clean) })
 	go p.write()
 	go p.wait(&readers, outR, errR)
 	return p, nil
@@ -99,6 +102,19 @@ type startError struct{ err error }
 
 func (e *startError) Error() string { return "start the command: " + e.err.Error() }
 func (e *startError) Unwrap() error { return e.err }
+
+// endedError is a command that has ended by itself.
+type endedError struct {
+	why  string
+	said []string // the last that it wrote to its standard error, without secrets
+}
+
+func (e *endedError) Error() string {
+	if len(e.said) == 0 {
+		return e.why
+	}
+	return e.why + ": " + strings.Join(e.said, " / ")
+}
 
 // environment gives the variables of a command: never the publisher's secrets.
 func environment(extra map[string]string) []string {
@@ -133,12 +149,17 @@ func (p *process) wait(readers *sync.WaitGroup, pipes ...*os.File) {
 		_ = f.Close() // ends a reader that is still there
 	}
 	<-read
-	why := "the command ended"
+	why := &endedError{why: "the command ended", said: p.said}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		why = "the command ended with " + exit.String()
+		why.why = "the command ended with " + exit.String()
 	}
-	p.log.Warn("upstream ended", "reason", why)
-	p.link.fail(errors.New(why))
+	select {
+	case <-p.quit:
+		p.log.Info("upstream stopped", "reason", why.why)
+	default:
+		p.log.Warn("upstream ended", "reason", why.why)
+	}
+	p.link.fail(why)
 	p.stop()
 	<-p.writer
 	close(p.gone)
@@ -273,8 +294,9 @@ func (p *process) oversize(head, tail []byte) {
 }
 
 // keepLines logs what the command writes to its standard error, and copies it
-// to w. Lines are cut, and a flood is thinned, so that it fills no disk.
-func keepLines(r io.Reader, w io.Writer, log *slog.Logger, clean scrubber) {
+// to w. Lines are cut, and a flood is thinned, so that it fills no disk. It
+// gives the last lines.
+func keepLines(r io.Reader, w io.Writer, log *slog.Logger, clean scrubber) (last []string) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	flow := rate.NewLimiter(linesASecond, linesAtOnce)
 	dropped := 0
@@ -298,11 +320,14 @@ func keepLines(r io.Reader, w io.Writer, log *slog.Logger, clean scrubber) {
 				_, _ = fmt.Fprintln(w, text) // the copy is a convenience
 			}
 		}
+		if text != "" {
+			last = append(last[max0(len(last)-lastLines+1):], text[:min(len(text), lastLine)])
+		}
 		if err != nil {
 			if dropped > 0 {
 				log.Warn("upstream wrote more than is kept", "dropped_lines", dropped)
 			}
-			return
+			return last
 		}
 	}
 }

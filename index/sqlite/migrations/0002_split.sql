@@ -59,14 +59,15 @@ INSERT INTO doc_new
     replace(replace(d.targets, '\', '\\'), char(10), '\n') || char(10),
     d.body IS NOT NULL
   FROM doc d JOIN host h ON h.name = d.host;
-INSERT INTO body SELECT id, body FROM doc WHERE body IS NOT NULL;
+-- A document whose host has no row could never be visited, and ends here.
+INSERT INTO body SELECT d.id, d.body FROM doc d JOIN doc_new n ON n.id = d.id WHERE d.body IS NOT NULL;
 
 CREATE TABLE need_new (
   url TEXT NOT NULL,
   doc INTEGER NOT NULL REFERENCES doc_new (id) ON DELETE CASCADE,
   PRIMARY KEY (url, doc)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO need_new SELECT url, doc FROM need;
+INSERT INTO need_new SELECT d.url, d.doc FROM need d JOIN doc_new n ON n.id = d.doc;
 DROP TABLE need;
 DROP TABLE doc;
 ALTER TABLE doc_new RENAME TO doc;
