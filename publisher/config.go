@@ -303,6 +303,9 @@ func (b *builder) checkHeaders(a *app) {
 		b.fault(a.field+".ETag", `%q: write an entity tag with its quotes, for instance "v1" or W/"v1"`, a.ETag)
 	}
 	b.cacheControl(a.field+".CacheControl", a.CacheControl, b.cache)
+	if a.MaxBody < 0 {
+		b.fault(a.field+".MaxBody", "%d is no number of bytes; 0 is 1 MiB", a.MaxBody)
+	}
 	if a.Server == nil && len(a.AllowedOrigins) > 0 {
 		b.fault(a.field+".AllowedOrigins", "have no effect on an endpoint that runs elsewhere")
 	}
@@ -389,6 +392,8 @@ func newGate(cfg *Config, a *app) (*mcpgate.Gate, error) {
 		Hosts:      []string{a.mcpURL.Host()},
 		ModernOnly: a.ModernOnly,
 		Modern:     a.Modern,
+		Private:    a.Private,
+		MaxBody:    a.MaxBody,
 		Log:        cfg.Log,
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/openbot-build/openbot-go/publisher"
 )
 
 // OB-51 to OB-53: the SDK's client discovers, lists, calls and reads through
@@ -80,5 +82,33 @@ func TestRule_OB53_ToolsOverTheEndpoint(t *testing.T) {
 				t.Errorf("%d runs, want 3", runs)
 			}
 		})
+	}
+}
+
+// An app behind sign-in can say that what it answers is one user's own.
+func TestRule_McpS11_PrivateApp(t *testing.T) {
+	for _, private := range []bool{false, true} {
+		runs := 0
+		cfg := twoApps()
+		cfg.Apps[0].Server, cfg.Apps[0].Private = newServer(&runs), private
+		p := mustNew(t, cfg)
+		defer p.Close()
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "https://apps.example.com/mcp/calendar", strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+		for name, value := range map[string]string{
+			"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list",
+		} {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if got := strings.Contains(w.Body.String(), `"cacheScope":"private"`); w.Code != 200 || got != private {
+			t.Errorf("private %v: status %d, %s", private, w.Code, w.Body)
+		}
+	}
+	cfg := twoApps()
+	cfg.Apps[0].MaxBody = -1
+	if _, err := publisher.New(cfg); err == nil || !strings.Contains(err.Error(), "MaxBody") {
+		t.Errorf("error %v", err)
 	}
 }

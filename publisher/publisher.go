@@ -129,6 +129,15 @@ type App struct {
 	// ModernOnly refuses MCP revisions older than 2026-07-28 (D30).
 	ModernOnly bool
 
+	// Private says that answers are for one user: every result that a client may
+	// keep is marked so (cacheScope "private"), whatever Server says. Set it for
+	// an app behind sign-in (mcp S11). Modern has to do the same by itself, see
+	// gateway.Options.Private.
+	Private bool
+
+	// MaxBody is how many bytes of one request the endpoint reads; 0 is 1 MiB.
+	MaxBody int64
+
 	ETag         string    // of the card, with its quotes; "" is made from the card's bytes
 	LastModified time.Time // of the card; the zero time sends none
 	CacheControl string    // of the card; "" is Config.CacheControl

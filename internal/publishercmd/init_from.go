@@ -69,7 +69,7 @@ func (c *initCommand) from(ctx context.Context, env *Env, d *draft) ([]byte, err
 			return nil, ctx.Err()
 		}
 		text := "--from: " + mask(oneLine(err), secrets)
-		if last := said.String(); last != "" {
+		if last := said.String(); last != "" && !strings.Contains(text, oneLine(errors.New(last[strings.LastIndexByte(last, '\n')+1:]))) {
 			text += "\nthe last that it said:\n" + mask(last, secrets)
 		}
 		return nil, errors.New(text)

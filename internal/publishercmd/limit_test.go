@@ -164,6 +164,20 @@ func TestLimitBody(t *testing.T) {
 	if w := discoverFrom(s, "192.0.2.1:5"); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	// It may also be more than an endpoint reads by itself.
+	s, _ = siteOf(t, echoConfig+"limits:\n  body: 2MiB\n")
+	for size, want := range map[int]int{3 << 19: http.StatusOK, 2<<20 + 1: http.StatusRequestEntityTooLarge} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp/hello", strings.NewReader(strings.Repeat(" ", size-len(discoverBody))+discoverBody))
+		r.Header = http.Header{
+			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+			"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"server/discover"},
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%d bytes: status %d, want %d: %.200s", size, w.Code, want, w.Body)
+		}
+	}
 }
 
 // Calls under way and open streams are bounded, and what ended makes room.

@@ -113,6 +113,9 @@ func (c *configFile) app(i int) (app publisher.App, faults faultList) {
 		Slug: a.Slug, Identifier: a.Identifier, MCPURL: a.Endpoint, CardURL: a.CardURL, PageURL: a.PageURL, CatalogURL: a.CatalogURL,
 		AllowedOrigins: a.AllowedOrigins, ModernOnly: a.ModernOnly, NoIndex: a.NoIndex, CacheControl: a.CacheControl, ETag: a.ETag, Lang: a.Lang,
 	}
+	if l := c.settings.Limits; l != nil {
+		app.MaxBody = l.body
+	}
 	if a.LastModified != "" {
 		t, err := parseTime(a.LastModified)
 		if err != nil {

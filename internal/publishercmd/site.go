@@ -22,7 +22,6 @@ type edition struct {
 	kinds     map[string]string    // escaped path -> kind of document
 	endpoints map[string]*endpoint // by escaped path
 	trusted   []netip.Prefix
-	body      int64 // of a request to an endpoint; 0 is the endpoint's own
 
 	calls, streams atomic.Int64 // under way
 }
@@ -43,7 +42,6 @@ func newEdition(file *configFile, pub *publication, m *metrics) *edition {
 	if l == nil {
 		l = &limits{}
 	}
-	e.body = l.body
 	for n, i := range pub.apps {
 		a, up := &pub.config.Apps[n], file.upstreams[i]
 		if a.Server == nil && up == nil {
@@ -161,9 +159,6 @@ func (s *site) call(w *recorder, r *http.Request, e *edition, ep *endpoint, clie
 		}
 		ep.refuse(w, r, http.StatusServiceUnavailable, retryLeast, "the server behind this app is down")
 		return
-	}
-	if e.body > 0 && r.Body != nil {
-		r.Body = http.MaxBytesReader(w, r.Body, e.body)
 	}
 	e.ServeHTTP(w, r)
 }

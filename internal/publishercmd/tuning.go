@@ -54,8 +54,8 @@ type telemetry struct {
 	Sample *float64 `yaml:"sample"` // share of requests that are traced; nil is all
 }
 
-// maxBody is what an endpoint reads at most.
-const maxBody = 1 << 20
+// maxBody is what limits.body may be at most: a request is held in memory.
+const maxBody = 64 << 20
 
 // checkTuning finds the faults of everything that is not published.
 func (c *configFile) checkTuning() {
@@ -72,7 +72,7 @@ func (c *configFile) checkTuning() {
 			case err != nil:
 				bad("limits.body", "%v", err)
 			case l.body > maxBody:
-				bad("limits.body", "an endpoint reads at most %d bytes of a request: write that or less", maxBody)
+				bad("limits.body", "a request is held in memory: write 64MiB or less")
 			}
 		}
 		if l.Streams < 0 {

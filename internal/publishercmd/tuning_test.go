@@ -30,7 +30,7 @@ func TestTuningFaults(t *testing.T) {
   cert: a.pem
   acme: {email: nobody, directory: "http://acme.example.com/dir", http: eighty}
 limits:
-  body: 2MiB
+  body: 65MiB
   streams: -1
   client: {rate: -1, burst: 5, concurrent: -1}
   app: {burst: 5}
@@ -40,7 +40,7 @@ telemetry:
 `)
 	for _, want := range []string{
 		"c.yaml:12: tls.acme: stands beside cert and key", "tls.acme.agree: write true", "tls.acme.storage: name a folder", `tls.acme.directory: "http://acme`,
-		`tls.acme.email: "nobody"`, `tls.acme.http: "eighty"`, "limits.body: an endpoint reads at most 1048576", "limits.streams: ", "limits.client.rate: ",
+		`tls.acme.email: "nobody"`, `tls.acme.http: "eighty"`, "limits.body: a request is held in memory: write 64MiB", "limits.streams: ", "limits.client.rate: ",
 		"limits.client.concurrent: ", "limits.app.burst: ", "telemetry.otlp: write the address", "telemetry.sample: write a share",
 	} {
 		if !strings.Contains(out, want) {
