@@ -219,7 +219,7 @@ func (c *Crawler) spread(d time.Duration, url string, at time.Time) time.Duratio
 	h := fnv.New64a()
 	var mixed [16]byte
 	binary.LittleEndian.PutUint64(mixed[:], c.seed)
-	binary.LittleEndian.PutUint64(mixed[8:], uint64(at.UnixMicro())) //nolint:gosec // only mixed
+	binary.LittleEndian.PutUint64(mixed[8:], uint64(at.UnixMicro()))
 	_, _ = h.Write(mixed[:])
 	_, _ = h.Write([]byte(url))
 	r := mathrand.New(mathrand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // spreads load, protects nothing

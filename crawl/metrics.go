@@ -83,7 +83,7 @@ func (c *counters) visited(ctx context.Context, v *index.Visit) {
 
 func (c *counters) code(code index.Code) metric.AddOption {
 	if o, ok := c.codes.Load(code); ok {
-		return o.(metric.AddOption) //nolint:errcheck // nothing else is stored
+		return o.(metric.AddOption)
 	}
 	o := metric.WithAttributeSet(attribute.NewSet(attribute.String("code", string(code))))
 	c.codes.Store(code, metric.AddOption(o))

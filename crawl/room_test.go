@@ -157,7 +157,7 @@ func TestRoomIsNotWaitedForLong(t *testing.T) {
 		if err := v.grow(t.Context(), 1); !errors.Is(err, errLater) || time.Since(began) != crowdWait {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		if v.held != 0 || v.next.Sub(time.Now()) < crowdDelay*8/10 {
+		if v.held != 0 || time.Until(v.next) < crowdDelay*8/10 {
 			t.Errorf("%d are held, the host comes back after %s", v.held, time.Until(v.next))
 		}
 	})

@@ -141,7 +141,7 @@ func (t *transport) ask(c *call, req *http.Request) (*http.Response, error) {
 	if err := context.Cause(c.ctx); err != nil {
 		return nil, err
 	}
-	text := requestBuffers.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
+	text := requestBuffers.Get().(*bytes.Buffer)
 	defer requestBuffers.Put(text)
 	text.Reset()
 	if err := req.Write(text); err != nil {

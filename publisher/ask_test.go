@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -376,6 +375,7 @@ func TestRule_McpP15_CapabilitiesAreChecked(t *testing.T) {
 }
 
 func TestRule_McpS9_AskOnlyWhatWasDeclared(t *testing.T) { TestRule_McpP15_CapabilitiesAreChecked(t) }
+
 func TestRule_McpP4_EveryResultHasItsType(t *testing.T) {
 	TestRule_McpP15_CapabilitiesAreChecked(t)
 	TestRule_OB51_DiscoverListCall(t)
@@ -466,7 +466,7 @@ func TestAskFaults(t *testing.T) {
 func TestSecretsDoNotPrint(t *testing.T) {
 	secret := publisher.Secret("0123456789abcdef0123456789abcdef")
 	log, text := newTestLog()
-	log.Info("x", "direct", secret, "inside", publisher.AskerOptions{Keys: []publisher.Secret{secret}}, slog.Any("any", []any{secret}))
+	log.Info("x", "direct", secret, "inside", publisher.AskerOptions{Keys: []publisher.Secret{secret}}, "any", []any{secret})
 	asker := newAsker(t, &publisher.AskerOptions{Keys: []publisher.Secret{secret}})
 	all := text() + asJSON(t, publisher.AskerOptions{Keys: []publisher.Secret{secret}}) + secret.String() + secret.GoString()
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {

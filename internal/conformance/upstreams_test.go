@@ -56,7 +56,10 @@ const modern = "2026-07-28"
 type object = map[string]any
 
 var everything = []request{
-	{Method: "tools/list"}, {Method: "resources/list"}, {Method: "resources/templates/list"}, {Method: "prompts/list"},
+	{Method: "tools/list"},
+	{Method: "resources/list"},
+	{Method: "resources/templates/list"},
+	{Method: "prompts/list"},
 	tool("echo", object{"message": "two words, ünïcode"}),
 	tool("get-sum", object{"a": 2, "b": 40}).inspected(),
 	tool("get-sum", object{"a": "no number"}),
@@ -75,7 +78,8 @@ var everything = []request{
 }
 
 var debug = []request{
-	{Method: "tools/list"}, {Method: "resources/list"},
+	{Method: "tools/list"},
+	{Method: "resources/list"},
 	tool("debug-tool", object{"contentType": "mixed", "includeMeta": true}),
 	tool("debug-tool", object{"contentType": "resourceLink", "multipleBlocks": true}),
 	tool("debug-tool", object{"contentType": "text", "simulateError": true}),

@@ -106,12 +106,15 @@ func BenchmarkToolsCallBare(b *testing.B) { bench(b, bare, "tools/call", "echo",
 func BenchmarkToolsCallPlainSDK(b *testing.B) {
 	bench(b, plainSDK(true), "tools/call", "echo", echoCall("echo"))
 }
+
 func BenchmarkToolsCallTyped(b *testing.B) {
 	bench(b, benchGate(b, nil), "tools/call", "echo", echoCall("echo"))
 }
+
 func BenchmarkToolsCallRaw(b *testing.B) {
 	bench(b, benchGate(b, nil), "tools/call", "raw", echoCall("raw"))
 }
+
 func BenchmarkToolsCallThroughSDK(b *testing.B) {
 	bench(b, benchGate(b, &Options{sdkOnly: true}), "tools/call", "echo", echoCall("echo"))
 }
@@ -123,12 +126,15 @@ func simple(method, members string) string {
 func BenchmarkDiscover(b *testing.B) {
 	bench(b, benchGate(b, nil), "server/discover", "", simple("server/discover", ""))
 }
+
 func BenchmarkToolsList(b *testing.B) {
 	bench(b, benchGate(b, nil), "tools/list", "", simple("tools/list", ""))
 }
+
 func BenchmarkResourceRead(b *testing.B) {
 	bench(b, benchGate(b, nil), "resources/read", "ui://echo/view.html", simple("resources/read", `"uri":"ui://echo/view.html",`))
 }
+
 func BenchmarkResourceReadPlainSDK(b *testing.B) {
 	bench(b, plainSDK(true), "resources/read", "ui://echo/view.html", simple("resources/read", `"uri":"ui://echo/view.html",`))
 }

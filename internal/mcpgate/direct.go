@@ -114,7 +114,7 @@ var (
 func (g *Gate) run(ctx context.Context, m *message, req mcp.Request) (result mcp.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler {
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p)
 			}
 			g.opts.Log.ErrorContext(ctx, "panic in a handler", "method", m.Method, "name", m.Name, "panic", p, "stack", string(debug.Stack()))
@@ -130,7 +130,7 @@ func failure(m *message, err error) *fault {
 	out := &jsonrpc.Error{Message: err.Error()}
 	if inner := (*jsonrpc.Error)(nil); errors.As(err, &inner) {
 		out.Code = inner.Code
-		if error(inner) == err {
+		if error(inner) == err { //nolint:errorlint // one that is wrapped keeps its data to itself, as in the SDK
 			out.Data = inner.Data
 		}
 	}

@@ -136,7 +136,7 @@ func checkMeta(m *message) (*mcp.InitializeParams, *fault) {
 			}
 			for capability, settings := range v.Members() {
 				if string(capability) == "roots" && settings.Kind() == strictjson.Object {
-					roots := mcp.RootCapabilities(client.Capabilities.Roots)
+					roots := mcp.RootCapabilities(client.Capabilities.Roots) //nolint:staticcheck // where the SDK puts what it reads
 					client.Capabilities.RootsV2 = &roots
 				}
 			}

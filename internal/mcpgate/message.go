@@ -44,9 +44,6 @@ func (m *message) streams() bool {
 	return m.listens() || m.ProgressToken != nil || m.LogLevel != ""
 }
 
-// metaPrefix begins the _meta keys of the transport.
-const metaPrefix = "io.modelcontextprotocol/"
-
 const (
 	methodListen   = "subscriptions/listen"
 	methodCall     = "tools/call"

@@ -97,8 +97,15 @@ func TestRule_McpP3_PlainKeysReachTheTool(t *testing.T) {
 
 // everything is one call of each method that has a result.
 var everything = []struct{ method, name, members string }{
-	{"server/discover", "", ""}, {"tools/list", "", ""}, {"prompts/list", "", ""}, {"resources/list", "", ""}, {"resources/templates/list", "", ""},
-	{"tools/call", "empty", `"name":"empty",`}, {"tools/call", "typed", `"name":"typed",`}, {"prompts/get", "hello", `"name":"hello",`}, {"resources/read", "note://1", `"uri":"note://1",`},
+	{"server/discover", "", ""},
+	{"tools/list", "", ""},
+	{"prompts/list", "", ""},
+	{"resources/list", "", ""},
+	{"resources/templates/list", "", ""},
+	{"tools/call", "empty", `"name":"empty",`},
+	{"tools/call", "typed", `"name":"typed",`},
+	{"prompts/get", "hello", `"name":"hello",`},
+	{"resources/read", "note://1", `"uri":"note://1",`},
 	{"completion/complete", "", `"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"who","value":"A"},`},
 }
 

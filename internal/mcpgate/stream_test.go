@@ -141,8 +141,10 @@ func TestStreamFramesWhatComesLate(t *testing.T) {
 			_, _ = io.WriteString(w, "{\"jsonrpc\":\"2.0\",\n\"id\":7,")
 			_, _ = io.WriteString(w, `"error":{"code":-32602,"message":"late"}}`)
 		}, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"late"}}`},
-		"text": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "it is broken", 500) },
-			`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"it is broken"}}`},
+		"text": {
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "it is broken", 500) },
+			`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"it is broken"}}`,
+		},
 	} {
 		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(30 * time.Millisecond)

@@ -25,8 +25,10 @@ func TestFilledCardIsValid(t *testing.T) {
 		{mcp.Implementation{Name: strings.Repeat("n", 300), Title: long, Version: strings.Repeat("1", 300)}, long, "com.example/" + strings.Repeat("n", 60), "", "0.0.0", ""},
 	} {
 		a := (&appConfig{}).filled(tt.impl, tt.instructions, "https://apps.example.com")
-		c := card.Card{Schema: card.SchemaURL, Name: a.Name, Title: a.Title, Version: string(a.Version), Description: a.Description,
-			Remotes: []card.Remote{{Type: "streamable-http", URL: "https://apps.example.com/mcp", Versions: []string{card.ProtocolVersion}}}}
+		c := card.Card{
+			Schema: card.SchemaURL, Name: a.Name, Title: a.Title, Version: string(a.Version), Description: a.Description,
+			Remotes: []card.Remote{{Type: "streamable-http", URL: "https://apps.example.com/mcp", Versions: []string{card.ProtocolVersion}}},
+		}
 		if err := card.Validate(&c); err != nil {
 			t.Errorf("%q: %v", tt.impl.Name, err)
 		}

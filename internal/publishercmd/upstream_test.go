@@ -300,7 +300,7 @@ apps:
 		t.Errorf("readyz: %d %q", status, body)
 	}
 	script := "#!/bin/sh\nexec test-upstream\n"
-	if err := os.WriteFile(filepath.Join(dir, "server"), []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, "server"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 { // longer than retryLeast

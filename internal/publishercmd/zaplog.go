@@ -60,7 +60,7 @@ func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 			attrs = append(attrs, slog.Any(name, values.Fields[name]))
 		}
 	}
-	c.log.LogAttrs(context.Background(), levelOf(e.Level), e.Message, attrs...)
+	c.log.LogAttrs(context.Background(), levelOf(e.Level), e.Message, attrs...) //nolint:sloglint // the library's
 	return nil
 }
 

@@ -113,7 +113,7 @@ func (g *Gateway) connect(ctx, life context.Context, client *http.Client) (*link
 				args[i] = string(g.secrets.all([]byte(err.Error())))
 			}
 		}
-		g.opts.Log.Debug(msg, args...)
+		g.opts.Log.Debug(msg, args...) //nolint:sloglint // constants of link.go
 	}
 	l.notify = func(m *message) { s.notify(m, g.opts.Log) }
 	if len(g.opts.Command) > 0 {

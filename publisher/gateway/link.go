@@ -37,7 +37,6 @@ type link struct {
 	caps    mcp.ServerCapabilities
 	info    mcp.Implementation
 	guide   string
-	hints   object // ttlMs and cacheScope of discover
 
 	done chan struct{} // closed by fail
 

@@ -132,7 +132,10 @@ func headerValue(v string) string {
 
 func decodeValue(v string) (string, error) {
 	inner, ok := strings.CutPrefix(v, base64Prefix)
-	if inner, ok = strings.CutSuffix(inner, base64Suffix); !ok || !strings.HasPrefix(v, base64Prefix) {
+	if !ok {
+		return v, nil
+	}
+	if inner, ok = strings.CutSuffix(inner, base64Suffix); !ok {
 		return v, nil
 	}
 	plain, err := base64.StdEncoding.DecodeString(inner)

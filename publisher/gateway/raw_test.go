@@ -185,8 +185,10 @@ func TestRule_FO20_EventsPassAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"MCP-Protocol-Version": modernVersion, "Mcp-Method": methodCall, "Mcp-Name": "t"} {
+	for k, v := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"MCP-Protocol-Version": modernVersion, "Mcp-Method": methodCall, "Mcp-Name": "t",
+	} {
 		req.Header.Set(k, v)
 	}
 	resp, err := http.DefaultClient.Do(req)

@@ -117,7 +117,7 @@ func (e *events) listen(ctx context.Context, ready func(error)) error {
 	if err != nil {
 		return err
 	}
-	resp, err := e.do(req, nil)
+	resp, err := e.do(req, nil) //nolint:bodyclose // closed below
 	if err != nil {
 		return err
 	}

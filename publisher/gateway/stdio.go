@@ -59,7 +59,7 @@ type process struct {
 // it ends; l fails then.
 func startProcess(o *Options, l *link, clean scrubber) (*process, error) {
 	log := o.Log
-	cmd := exec.Command(o.Command[0], o.Command[1:]...) //nolint:gosec // running the operator's command is the purpose
+	cmd := exec.Command(o.Command[0], o.Command[1:]...) //nolint:gosec,noctx // it ends by Close, in steps; running the operator's command is the purpose
 	cmd.Dir = o.Dir
 	cmd.Env = environment(o.Env)
 	ownGroup(cmd)

@@ -83,7 +83,8 @@ func testServer() *mcp.Server {
 	})
 	add("sample", anything, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		res, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 5, Messages: []*mcp.SamplingMessage{
-			{Role: "user", Content: &mcp.TextContent{Text: "hi"}}}})
+			{Role: "user", Content: &mcp.TextContent{Text: "hi"}},
+		}})
 		if err != nil {
 			return nil, err
 		}
