@@ -133,7 +133,7 @@ func TestUpstreams(t *testing.T) {
 			}
 			for i, r := range u.requests {
 				at := fmt.Sprint(r.Method, " ", r.Params["name"], r.Params["uri"])
-				if diff := gocmp.Diff(tidy(t, plain, want.Answers[i]), tidy(t, behind, got.Answers[i])); diff != "" {
+				if diff := gocmp.Diff(callable(t, plain, want.Answers[i]), tidy(t, behind, got.Answers[i])); diff != "" {
 					t.Errorf("%s, -direct +published:\n%s", at, diff)
 				}
 				if steps := `"steps":[{"progress":1,"total":3},{"progress":2,"total":3},{"progress":3,"total":3}]`; r.Progress && !bytes.Contains(got.Answers[i], []byte(steps)) {
@@ -141,7 +141,7 @@ func TestUpstreams(t *testing.T) {
 				}
 				if r.inspect {
 					answer := fmt.Sprintf(`{"result":%s}`, b.inspect(t, url, behind.requests[i]))
-					if diff := gocmp.Diff(tidy(t, plain, want.Answers[i]), tidy(t, behind, json.RawMessage(answer))); diff != "" {
+					if diff := gocmp.Diff(callable(t, plain, want.Answers[i]), tidy(t, behind, json.RawMessage(answer))); diff != "" {
 						t.Errorf("%s by the Inspector, -direct +published:\n%s", at, diff)
 					}
 				}
@@ -329,6 +329,30 @@ var (
 	clockForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|\d{1,2}:\d\d:\d\d( [AP]M)?`)
 	countForm = regexp.MustCompile(`"(processedAt|counter)":\s*\d+`)
 )
+
+// callable is tidy for an answer of the upstream itself, without the tools that
+// run as tasks only: revision 2026-07-28 cannot call them, so they are not
+// published.
+func callable(t *testing.T, p *placed, answer json.RawMessage) any {
+	t.Helper()
+	var v object
+	if err := json.Unmarshal(answer, &v); err != nil {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	result, _ := v["result"].(object)
+	if tools, ok := result["tools"].([]any); ok {
+		result["tools"] = slices.DeleteFunc(tools, func(tool any) bool {
+			o, _ := tool.(object)
+			execution, _ := o["execution"].(object)
+			return execution["taskSupport"] == "required"
+		})
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tidy(t, p, text)
+}
 
 // tidy takes out of an answer what differs from run to run and what belongs to
 // one connection: the time, the folder, and the members that only revision
