@@ -18,8 +18,8 @@ var table = []line{
 	{"engines b", "publisher/gateway publisher/check index/api internal/hostweb"},
 	{"engines a", "crawl index/search index/sqlite index/postgres index/client host/sqlite"},
 	{"roles", "publisher index host"},
-	{"protocol", "oauth view guibridge discovery robots"},
-	{"fetching", "internal/fetch internal/mcpgate"},
+	{"protocol", "oauth oauth/cimd view guibridge discovery robots"},
+	{"fetching", "internal/fetch internal/mcpgate internal/accesstoken"},
 	{"leaves b", "card catalog publicnet"},
 	{"leaves a", "internal/strictjson internal/weburl"},
 }
