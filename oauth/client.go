@@ -1,14 +1,27 @@
 package oauth
 
 import (
-	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
-	"time"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
-
+	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/publicnet"
+)
+
+// Conditions of signing in that a host acts on, found with errors.Is. The errors
+// of a Store and *SignInRequired are the others.
+var (
+	ErrUnavailable = errors.New("out of order for now, try again later")    // nobody is signed out by it
+	ErrDenied      = errors.New("access was refused")                       // by the user, the app or its authorization server
+	ErrNoClient    = errors.New("the host has no client that it could use") // the operator has to register one
 )
 
 // ClientOptions configure a Client. Network, Store and RedirectURI are required.
@@ -43,78 +56,137 @@ type DynamicRegistration struct {
 
 // Client signs the users of a host in. It is safe for concurrent use, and by
 // several processes over one Store.
-type Client struct{}
+type Client struct {
+	o  *ClientOptions // behind a pointer, so that fmt does not print its secrets
+	mu sync.Mutex
 
-// NewClient checks the options; it does no I/O.
-func NewClient(o *ClientOptions) (*Client, error) { panic("not built yet") }
-
-// SignIn is a sign-in that waits for its user.
-type SignIn struct {
-	URL      string // to open in the user's browser: https, or http on loopback
-	State    string
-	Issuer   string
-	Resource string
-	Scopes   []string
-	Expires  time.Time
+	begins    map[string]*pending    // by beginKey
+	refreshes map[string]*refreshing // by connection
+	doubted   map[string][32]byte    // by connection: hash of the access token that followed a refused one
 }
 
-// BeginOptions tell Begin what the app answered. nil asks the app's metadata alone.
-type BeginOptions struct {
-	Challenge *Challenge // of the 401 or 403
-	Issuer    string     // which of several authorization servers; "" is the first that is usable
+// NewClient checks the options; it does no I/O. The error names every option at
+// fault.
+func NewClient(o *ClientOptions) (*Client, error) {
+	if o == nil {
+		o = &ClientOptions{}
+	}
+	kept := *o
+	kept.Registered = slices.Clone(o.Registered)
+	if o.Dynamic != nil {
+		d := *o.Dynamic
+		kept.Dynamic = &d
+	}
+	if kept.Log == nil {
+		kept.Log = slog.New(slog.DiscardHandler)
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if o.Network == nil {
+		fault("Network is not set")
+	}
+	if o.Store == nil {
+		fault("Store is not set")
+	}
+	if o.ClientID != "" {
+		if u, err := weburl.Parse(o.ClientID); err != nil {
+			fault("ClientID: %w", err)
+		} else if u.Target() == "/" || strings.Contains(o.ClientID, "#") {
+			fault("ClientID %q has no path, or a fragment: it is the address of the host's client document", o.ClientID)
+		}
+	}
+	if _, err := redirectKind(o.RedirectURI); err != nil {
+		fault("RedirectURI: %w", err)
+	}
+	for i, r := range o.Registered {
+		if r.Issuer == "" || r.ClientID == "" {
+			fault("Registered[%d]: Issuer and ClientID are needed", i)
+		}
+		if !slices.Contains([]string{"", "none", "client_secret_basic", "client_secret_post"}, r.AuthMethod) {
+			fault("Registered[%d]: AuthMethod %q is none that is known", i, r.AuthMethod)
+		}
+		if r.Secret == "" && strings.HasPrefix(r.AuthMethod, "client_secret") {
+			fault("Registered[%d]: AuthMethod %q needs a Secret", i, r.AuthMethod)
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("check the options of a sign-in client: %w", err)
+	}
+	return &Client{o: &kept, begins: map[string]*pending{}, refreshes: map[string]*refreshing{}, doubted: map[string][32]byte{}}, nil
 }
 
-// Begin finds the app's authorization server and stores an attempt. It opens
-// nothing.
-func (c *Client) Begin(ctx context.Context, conn Connection, o *BeginOptions) (*SignIn, error) {
-	panic("not built yet")
+// redirectKind judges a redirect URI (C15) and gives the application_type of a
+// client that uses it: "native" on loopback, else "web".
+func redirectKind(uri string) (string, error) {
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil:
+		return "", err
+	case strings.Contains(uri, "#") || u.Host == "" || u.User != nil:
+		return "", fmt.Errorf("%q is no absolute address, or has a fragment or user-info", uri)
+	case u.Scheme == "https":
+		return "web", nil
+	case u.Scheme == "http" && isLoopback(u.Hostname()):
+		return "native", nil
+	}
+	return "", fmt.Errorf("%q is neither https nor http on loopback", uri)
 }
 
-// Finish takes the query of the redirect. user is who is signed in at the host
-// in the browser that came back: it must be the one who began.
-func (c *Client) Finish(ctx context.Context, user, query string) (*Connection, error) {
-	panic("not built yet")
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Token gives an access token that is good for some seconds more, refreshed if
-// need be. The error is a *SignInRequired when the user has to act.
-func (c *Client) Token(ctx context.Context, conn Connection) (Secret, error) { panic("not built yet") }
-
-// Refresh replaces the tokens now.
-func (c *Client) Refresh(ctx context.Context, conn Connection) error { panic("not built yet") }
-
-// Revoke ends a connection (D22): no more calls, tokens revoked at the issuer as
-// far as that works within 5 s, and erased whatever it said. The error tells
-// what the issuer answered; the tokens are gone all the same, unless it is the
-// store's.
-func (c *Client) Revoke(ctx context.Context, conn Connection) error { panic("not built yet") }
-
-// Handler gives what the SDK's client transport asks for tokens. It never opens
-// a browser: where the user has to act its error is a *SignInRequired.
-func (c *Client) Handler(conn Connection) auth.OAuthHandler { panic("not built yet") }
-
-// SignInRequired is the error of a call that needs its user.
+// SignInRequired is the error of a call that needs its user: show it, and when
+// the user agrees, Begin with its Challenge. It is found with errors.As in what
+// the SDK's calls return when their transport has Client.Handler and
+// Client.Transport.
 type SignInRequired struct {
 	Connection Connection
-	Challenge  Challenge
-	StepUp     bool // signed in, but the operation needs more
+	Challenge  Challenge // zero when no answer of the app is at hand
+	StepUp     bool      // signed in, but the operation needs more
+
+	// Asked is a StepUp for what was asked for already, and the app still wants
+	// it: say that the operation needs more access than the user got, and do not
+	// send the user round again unasked (D20).
+	Asked bool
 }
 
-func (e *SignInRequired) Error() string { panic("not built yet") }
-
-// Challenge is what a Bearer challenge says (RFC 9110 section 11, RFC 6750
-// section 3). The zero value is an answer without one.
-type Challenge struct {
-	Present          bool
-	Status           int // of the answer; 0 when not known
-	Error            string
-	Scope            []string // nil when not given
-	ResourceMetadata string
+func (e *SignInRequired) Error() string {
+	app := e.Connection.Endpoint
+	switch {
+	case e.Asked:
+		return "the operation needs more access to " + app + " than was granted; asking again helps only if the user decides otherwise"
+	case e.StepUp:
+		return "the operation needs more access to " + app + ": ask the user to agree, then begin a sign-in with the challenge"
+	}
+	return "sign-in to " + app + " is needed: ask the user, then begin a sign-in"
 }
 
-// ParseChallenge reads the WWW-Authenticate headers of an answer. It never
-// fails: what is malformed is left out.
-func ParseChallenge(h http.Header) Challenge { panic("not built yet") }
+// check is the judgement on every address that is contacted or opened (C17).
+func (c *Client) check(address string) error { return c.o.Network.CheckURL(address) }
 
-// NewMemoryStore gives a Store that forgets everything with the process.
-func NewMemoryStore() Store { panic("not built yet") }
+// oneHop gives a client that follows no redirects, for requests that carry codes
+// and tokens (G11). done closes its connections.
+func (c *Client) oneHop() (client *http.Client, done func()) {
+	client = c.o.Network.Client()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client, client.CloseIdleConnections
+}
+
+// randomText is 256 bits in letters that need no escape in an address.
+func randomText() string { return rand.Text() + rand.Text() }
+
+// checkConnection judges what a host says of a connection.
+func (c *Client) checkConnection(conn Connection) error {
+	if conn.ID == "" || conn.User == "" {
+		return errors.New("the connection has no ID or no User")
+	}
+	if strings.Contains(conn.Endpoint, "#") {
+		return fmt.Errorf("the endpoint %q has a fragment", conn.Endpoint)
+	}
+	if err := c.check(conn.Endpoint); err != nil {
+		return fmt.Errorf("the endpoint of the connection: %w", err)
+	}
+	return nil
+}

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 // Protection says whose tokens open a resource, and what each operation needs.
 type Protection struct {
-	// Resource is the endpoint exactly as the card writes it. Tokens must name it
-	// as their audience, byte for byte (D19).
+	// Resource is the endpoint exactly as the card writes it: https, without a
+	// query or fragment. Tokens must name it as their audience, byte for byte
+	// (D19).
 	Resource string
 
 	// Issuers are the authorization servers whose tokens are taken; at least one.
@@ -23,13 +23,18 @@ type Protection struct {
 	Scopes Scopes
 
 	Name          string // resource_name of the metadata; "" for none
-	Documentation string // resource_documentation; "" for none
+	Documentation string // resource_documentation, an https address; "" for none
 
 	// Network reaches the issuers: their metadata, keys and introspection. nil is
 	// a network of its own.
 	Network *publicnet.Network
 
-	Leeway time.Duration // between the issuer's clock and ours; 0 is 30 s
+	// MaxBody bounds the requests of older revisions that are read to find their
+	// operation, in bytes; larger ones are refused. It matters only where
+	// operations differ in scopes. 0 is 1 MiB.
+	MaxBody int64
+
+	Leeway time.Duration // between the issuer's clock and ours, at most 5 minutes; 0 is 30 s
 	Log    *slog.Logger  // nil logs nothing
 }
 
@@ -50,78 +55,68 @@ type Issuer struct {
 	Introspection *Introspection
 }
 
-// Introspection is how to ask about opaque tokens (RFC 7662).
+// Introspection is how to ask about opaque tokens (RFC 7662). The question is
+// authenticated with client_secret_basic.
 type Introspection struct {
 	Endpoint     string // "" is the introspection_endpoint of the issuer's metadata
 	ClientID     string
 	ClientSecret Secret
 
-	// Always asks about JWTs too, so that a revoked one ends at once.
+	// Always asks about JWTs too, so that a revoked one ends within 30 s.
 	Always bool
 }
 
 // Scopes are what operations need. Scopes are case-sensitive.
 type Scopes struct {
-	// Basic are needed by every operation; the 401 challenge asks for them and
-	// scopes_supported lists them. offline_access is a fault (S8).
+	// Basic are needed by every operation, and at least one is: the 401
+	// challenge asks for them and scopes_supported lists them (oauth O3, S3).
+	// offline_access is a fault (S8).
 	Basic []string
 
 	Methods map[string][]string // by MCP method, besides Basic
-	Tools   map[string][]string // by name of the tool called, besides Basic
+	Tools   map[string][]string // by name of the tool called, besides Basic and those of tools/call
 
 	// Implies says which scopes a scope holds (S7): "notes.write" may imply
 	// "notes.read". It is followed over several steps.
 	Implies map[string][]string
 }
 
-// Guard protects one resource. It is safe for concurrent use.
-type Guard struct{}
-
-// NewGuard checks p and gives its Guard, without any network. The error names
-// every field at fault.
-func NewGuard(p *Protection) (*Guard, error) { panic("not built yet") }
-
-// Protect lets requests with a good token through to next: the identity is in
-// their context (auth.TokenInfoFromContext, and so RequestExtra.TokenInfo of the
-// tools). Preflights pass without one.
-func (g *Guard) Protect(next http.Handler) http.Handler { panic("not built yet") }
-
-// Metadata serves the Protected Resource Metadata (RFC 9728): GET, HEAD and
-// OPTIONS, with ETag and CORS.
-func (g *Guard) Metadata() http.Handler { panic("not built yet") }
-
-// MetadataPath is where Metadata belongs on the resource's origin, escaped.
-func (g *Guard) MetadataPath() string { panic("not built yet") }
-
-// Check judges an operation by a caller's token: nil, or a *ScopeError. name is
-// the tool of tools/call and "" for other methods. info nil is nobody.
-func (g *Guard) Check(info *auth.TokenInfo, method, name string) error { panic("not built yet") }
-
-// Middleware checks each operation once more inside the server, where no header
-// can have lied about it.
-func (g *Guard) Middleware() mcp.Middleware { panic("not built yet") }
-
-// ScopeError is an operation that needs more than the token gives.
-type ScopeError struct {
-	Need []string // all that the operation needs, sorted
-	Have []string
-}
-
-func (e *ScopeError) Error() string { panic("not built yet") }
-
 // Protect gives a handler that serves the metadata at its path and next behind
 // the protection everywhere else.
-func Protect(next http.Handler, p *Protection) (http.Handler, error) { panic("not built yet") }
+func Protect(next http.Handler, p *Protection) (http.Handler, error) {
+	g, err := NewGuard(p)
+	if err != nil {
+		return nil, err
+	}
+	path, metadata, guarded := g.MetadataPath(), g.Metadata(), g.Protect(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.EscapedPath() == path {
+			metadata.ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	}), nil
+}
 
 // Identity is who calls.
 type Identity struct {
 	Issuer   string
-	Subject  string // unique at the issuer only
+	Subject  string // unique at the issuer only; the client, when it acts for itself
 	ClientID string // "" when the token does not say
 	Scopes   []string
-	Expires  time.Time
+	Expires  time.Time // zero when an introspection did not say
 }
 
+// identityKey is the member of TokenInfo.Extra that holds an Identity.
+const identityKey = "openbot.identity"
+
 // IdentityFrom gives the caller that a Guard found. The UserID of the same info
-// is issuer and subject in one, and so unique.
-func IdentityFrom(info *auth.TokenInfo) (Identity, bool) { panic("not built yet") }
+// is issuer and subject in one, and so unique. The info is shared by all
+// requests with that token: neither it nor the scopes must be changed.
+func IdentityFrom(info *auth.TokenInfo) (Identity, bool) {
+	if info == nil {
+		return Identity{}, false
+	}
+	id, ok := info.Extra[identityKey].(Identity)
+	return id, ok
+}

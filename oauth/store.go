@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -11,6 +12,11 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrGone     = errors.New("the connection is gone")            // it was deleted, or never added
 	ErrConflict = errors.New("the tokens were changed meanwhile") // compare-and-swap failed
+
+	// ErrReview is a connection whose user, card or endpoint is another one than
+	// the one that was added: somebody has to review it and add it anew (O4). It
+	// is an ErrGone too, so that a store may give either where it refuses to write.
+	ErrReview = fmt.Errorf("the connection was added for another user, card or endpoint: review it and add it anew; %w", ErrGone)
 )
 
 // Connection is one app that one user added to a host (D22).
@@ -40,6 +46,11 @@ type Attempt struct {
 	Verifier    Secret
 	Scopes      []string // asked for: everything, with what was asked before
 
+	// Resource is sent in every request for tokens: Connection.Endpoint, or its
+	// origin where only the root form of the metadata exists (C1). "" is
+	// Connection.Endpoint.
+	Resource string
+
 	IssAdvertised      bool
 	TokenEndpoint      string
 	RevocationEndpoint string // "" for none
@@ -56,6 +67,7 @@ type Tokens struct {
 	Refresh   Secret    // "" for none
 	Scopes    []string  // granted
 	Requested []string  // asked for so far
+	Resource  string    // see Attempt.Resource
 
 	TokenEndpoint      string
 	RevocationEndpoint string
@@ -79,8 +91,9 @@ type Store interface {
 	TakeAttempt(ctx context.Context, state string) (*Attempt, error)
 
 	// Tokens gives the tokens of a connection, ErrNotFound when it is signed
-	// out, ErrGone when it is deleted. Rows bound to another user, card or
-	// endpoint than c are removed and not given (D22).
+	// out, ErrGone when it is deleted or was never added. Rows bound to another
+	// user, card or endpoint than c are removed and not given (D22): the error is
+	// ErrReview then, and from then on until the connection is killed.
 	Tokens(ctx context.Context, c Connection) (*Tokens, error)
 
 	// PutTokens writes t if the stored version is still t.Version, and gives the

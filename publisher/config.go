@@ -37,6 +37,8 @@ type app struct {
 	identifier string
 	lang       string
 	gate       *mcpgate.Gate // nil when the endpoint runs elsewhere
+	protected  *protection   // nil when anybody may call, or the endpoint is on another origin
+	open       bool          // protected, and the server's middleware is not there yet
 	noSlug     bool          // the slug is at fault, and so the default addresses are not the real ones
 }
 
@@ -71,6 +73,7 @@ func build(cfg *Config) (*Publisher, error) {
 		slugs[a.Slug] = a.field
 		apps = append(apps, a)
 	}
+	b.checkShared(apps)
 	items := b.items(apps)
 	if len(b.faults) > 0 {
 		return nil, errors.Join(b.faults...)
@@ -86,6 +89,7 @@ func build(cfg *Config) (*Publisher, error) {
 	if len(b.faults) > 0 {
 		return nil, errors.Join(b.faults...)
 	}
+	b.closeServers(apps) // last, so that a Config with faults leaves its servers as they are
 	slices.SortFunc(b.pub.files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
 	return b.pub, nil
 }
@@ -184,18 +188,12 @@ func (b *builder) resolve(i int) *app {
 	} else if len(b.cfg.Apps)+len(b.cfg.Hosted) > 1 {
 		b.fault(a.field+".CatalogURL", "the well-known catalog lists other apps too: with several apps each needs a catalog of its own, or its page would not lead to it alone")
 	}
-	if in.Server != nil {
-		b.claimURL(a.field+".MCPURL", a.mcpURL)
-		var err error
-		if a.gate, err = newGate(b.cfg, a); err != nil {
-			b.faultErr(a.field+".AllowedOrigins", err)
-		}
-		if err := checkServer(in.Server); err != nil {
-			b.faultErr(a.field+".Server", err)
-		}
-	}
 	b.checkHeaders(a)
 	b.completeCard(a)
+	b.protect(a)
+	if in.Server != nil {
+		b.addServer(a)
+	}
 	return a
 }
 
@@ -383,17 +381,4 @@ func displayName(c *card.Card) string {
 		return c.Title
 	}
 	return c.Name
-}
-
-// newGate is the endpoint of one app.
-func newGate(cfg *Config, a *app) (*mcpgate.Gate, error) {
-	return mcpgate.New(a.Server, &mcpgate.Options{
-		Origins:    a.AllowedOrigins,
-		Hosts:      []string{a.mcpURL.Host()},
-		ModernOnly: a.ModernOnly,
-		Modern:     a.Modern,
-		Private:    a.Private,
-		MaxBody:    a.MaxBody,
-		Log:        cfg.Log,
-	})
 }

@@ -52,6 +52,7 @@ type pageData struct {
 	CardURL        string
 	CardPath       string // links stay on the origin that the page was read from
 	Endpoints      []string
+	Issuers        []string // where users sign in; none for an app that is open
 	Website        string
 	Repository     string
 	Examples       []card.Example
@@ -80,6 +81,11 @@ func (b *builder) appPage(a *app) *document {
 	for _, r := range c.Remotes {
 		if !slices.Contains(d.Endpoints, r.URL) {
 			d.Endpoints = append(d.Endpoints, r.URL)
+		}
+	}
+	if a.Protection != nil {
+		for i := range a.Protection.Issuers {
+			d.Issuers = append(d.Issuers, a.Protection.Issuers[i].URL)
 		}
 	}
 	if isHTTPS(c.WebsiteURL) && c.WebsiteURL != d.Canonical {

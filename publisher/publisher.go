@@ -29,6 +29,10 @@
 //	/mcp/hello/server-card           the card; its address is the app's identity
 //	/                                a list of the pages
 //
+// and for an app with a Protection, where its users sign in:
+//
+//	/.well-known/oauth-protected-resource/mcp/hello
+//
 // NewServer, AddTool, AddResource, AddPrompt and AddView build the server; Ask,
 // Once, Progress, Text and User are for its tools. A server that was made with
 // the SDK alone works as well, and package gateway makes one of an MCP server
@@ -42,10 +46,10 @@
 //
 // Serve it over HTTPS under Origin (TLS 1.2 or later); behind a proxy that ends
 // TLS the handler works as well. Documents are public: put no sign-in in front
-// of them.
+// of them. An app whose calls are not for everybody has an App.Protection.
 //
 // Sources: OpenBot App Protocol V1.1, sections on publishing; Server Card v1;
-// AI Catalog 1.0; RFC 9110.
+// AI Catalog 1.0; RFC 9110; RFC 9728.
 package publisher
 
 import (
@@ -62,6 +66,7 @@ import (
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/catalog"
 	"github.com/openbot-build/openbot-go/internal/mcpgate"
+	"github.com/openbot-build/openbot-go/oauth"
 )
 
 // DefaultCacheControl is sent with every document unless configured otherwise.
@@ -129,10 +134,24 @@ type App struct {
 	// ModernOnly refuses MCP revisions older than 2026-07-28 (D30).
 	ModernOnly bool
 
+	// Protection lets only users in who signed in, each with an access token for
+	// this endpoint (OAuth 2.1, OB-60). nil lets everybody in. Documents stay
+	// public. Its Resource is filled in: the endpoint as the card's remote writes
+	// it; another one is a fault. Name, MaxBody and Log are filled in where empty.
+	//
+	// The metadata that leads hosts to the issuers is served at its place under
+	// /.well-known/oauth-protected-resource. With Server, each call is judged
+	// twice: by its headers, and by Scopes inside the server, which New adds a
+	// middleware to; what reaches that server over HTTP by another way is then
+	// refused. A scope for a tool that the server does not have is a fault.
+	// Without Server it says what runs elsewhere on Origin needs: the metadata is
+	// served, and nothing is checked. On another origin only the page speaks of it.
+	Protection *oauth.Protection
+
 	// Private says that answers are for one user: every result that a client may
-	// keep is marked so (cacheScope "private"), whatever Server says. Set it for
-	// an app behind sign-in (mcp S11). Modern has to do the same by itself, see
-	// gateway.Options.Private.
+	// keep is marked so (cacheScope "private"), whatever Server says. An app with
+	// a Protection is private in any case (mcp S11). Modern has to do the same by
+	// itself, see gateway.Options.Private.
 	Private bool
 
 	// MaxBody is how many bytes of one request the endpoint reads; 0 is 1 MiB.

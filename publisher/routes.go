@@ -45,6 +45,9 @@ func (b *builder) addApp(a *app, item catalog.Item) {
 		b.pub.gates = append(b.pub.gates, a.gate)
 		b.pub.routes[a.mcpURL.Target()] = a.gate
 	}
+	if a.protected != nil {
+		b.addMetadata(a)
+	}
 	if a.Assets != nil {
 		b.pub.assets["/apps/"+a.Slug+assetsDir] = &assets{files: a.Assets, cacheControl: b.cache}
 	}

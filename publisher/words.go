@@ -7,6 +7,7 @@ type words struct {
 	Add, AddHow, Address, QR, Examples, ExamplesNote string
 	Details, Publisher, Origin, Version, Card        string
 	Endpoint, Website, Source, Apps, AllApps, ListOf string
+	SignIn                                           string // stands before the issuers of a protected app
 }
 
 // wordsFor gives the phrases in the language of a tag (BCP 47): Chinese in the
@@ -45,6 +46,7 @@ var english = words{
 	Apps:         "Apps",
 	AllApps:      "All apps published here",
 	ListOf:       "Apps published at",
+	SignIn:       "Needs sign-in at",
 }
 
 var simplified = words{
@@ -65,6 +67,7 @@ var simplified = words{
 	Apps:         "应用",
 	AllApps:      "此处发布的所有应用",
 	ListOf:       "应用发布于",
+	SignIn:       "需要登录",
 }
 
 var traditional = words{
@@ -85,4 +88,5 @@ var traditional = words{
 	Apps:         "應用程式",
 	AllApps:      "此處發布的所有應用程式",
 	ListOf:       "應用程式發布於",
+	SignIn:       "需要登入",
 }

@@ -28,7 +28,7 @@ var table = []line{
 // imported only by tests and by the packages of supportUsers.
 var (
 	support      = line{"support", "index/indextest oauth/oauthtest internal/fakenet internal/webtest internal/archtest"}
-	supportUsers = []string{"internal/demo", "internal/bench"}
+	supportUsers = []string{"internal/demo", "internal/bench", "internal/conformance"}
 	supportFloor = "roles"
 )
 

@@ -56,20 +56,23 @@ func suiteServer(t *testing.T) *mcp.Server {
 func conforms(t *testing.T, b *box, app publisher.App, revisions ...string) {
 	t.Helper()
 	url := serve(t, app)
-	for _, r := range required {
-		if !slices.Contains(revisions, r.revision) {
-			continue
+	for _, s := range servers {
+		if slices.Contains(revisions, s.revision) {
+			t.Run(s.revision, func(t *testing.T) { passes(t, b, s, url) })
 		}
-		t.Run(r.revision, func(t *testing.T) {
-			v, err := b.judge(t.Context(), url, r.revision)
-			if v != nil {
-				t.Log(v)
-				err = errors.Join(err, check(v, r.scenarios, r.also))
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
+	}
+}
+
+// passes wants every required scenario of one set.
+func passes(t *testing.T, b *box, s set, target string) {
+	t.Helper()
+	v, err := b.judge(t.Context(), s, target)
+	if v != nil {
+		t.Log(v)
+		err = errors.Join(err, v.check())
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -128,16 +131,20 @@ func behindGateway(t *testing.T, url string) publisher.App {
 // The count can fail: on a server that lacks what a scenario needs, and when
 // the suite changes what it requires.
 func TestCheckCatches(t *testing.T) {
-	list := serverScenarios([]byte("Required for R:\n\nServer scenarios (test against a server):\n  - one\n  - two\n  - three\n  - four\n\nClient scenarios:\n  - five\n"))
+	text := []byte("Required for R:\n\nServer scenarios (test against a server):\n  - one\n  - two\n  - three\n  - four\n\nClient scenarios:\n  - five\n")
+	list := scenarios(text, "server")
 	if strings.Join(list, " ") != "one two three four" {
 		t.Fatalf("scenarios %q", list)
 	}
-	v := &verdict{revision: "R", required: list}
+	if list := scenarios(text, "client"); strings.Join(list, " ") != "five" {
+		t.Fatalf("scenarios %q", list)
+	}
+	v := &verdict{set: set{"server", "R", 4, []string{"six", "seven"}}, required: list}
 	v.count([]byte("✓ four: 1 passed, 0 failed\n=== SUMMARY ===\n✓ one: 2 passed, 0 failed\n✗ two: 1 passed, 1 failed\n✓ three: 0 passed, 0 failed\n✓ six: 1 passed, 0 failed\n"))
-	if got := v.String(); got != "conformance R: 1/4 required scenarios passed" {
+	if got := v.String(); got != "conformance server R: 1/4 required scenarios passed" {
 		t.Error(got)
 	}
-	err := check(v, 4, []string{"six", "seven"})
+	err := v.check()
 	for _, want := range []string{"R: ✗ two: 1 passed, 1 failed", "R: ✓ three: 0 passed", "R: four: was not run", "R: seven: was not run"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
@@ -146,12 +153,37 @@ func TestCheckCatches(t *testing.T) {
 	if strings.Contains(err.Error(), "one") || strings.Contains(err.Error(), "six") {
 		t.Error(err)
 	}
-	v.count([]byte("=== SUMMARY ===\n✓ one: 2 passed, 0 failed\n✓ two: 1 passed, 0 failed\n✓ three: 1 passed, 0 failed\n✓ four: 1 passed, 0 failed\n"))
-	if err := check(v, 4, nil); err != nil {
+	v.also = nil
+	v.count([]byte("=== SUITE SUMMARY ===\n✓ one: 2 passed, 0 failed\n✓ two: 1 passed, 0 failed\n✓ three: 1 passed, 0 failed\n✓ four: 1 passed, 0 failed\n"))
+	if err := v.check(); err != nil {
 		t.Error(err)
 	}
-	if check(v, 5, nil) == nil {
+	v.count([]byte("=== SUITE SUMMARY ===\n✓ one: 2 passed, 0 failed\n✓ two: 1 passed, 0 failed\n✓ three: 1 passed, 0 failed\n✗ four: 1 passed, 0 failed, 1 warnings\n"))
+	if v.check() == nil {
+		t.Error("a warning was accepted")
+	}
+	v.scenarios = 5
+	if v.check() == nil {
 		t.Error("a scenario too few was accepted")
+	}
+}
+
+// A client that ends with an error where it should not, and one that goes on
+// where it should end, do not pass, whatever the suite says.
+func TestCheckCatchesClients(t *testing.T) {
+	v := &verdict{set: set{side: "client", revision: "R", scenarios: 2}, required: []string{"tools_call", refused[0]}}
+	v.count([]byte("=== SUITE SUMMARY ===\n✓ tools_call: 1 passed, 0 failed\n✓ " + refused[0] + ": 1 passed, 0 failed\n"))
+	v.errors = map[string]string{refused[0]: "no"}
+	if err := v.check(); err != nil {
+		t.Error(err)
+	}
+	v.errors["tools_call"] = "gave up"
+	if err := v.check(); err == nil || !strings.Contains(err.Error(), "gave up") {
+		t.Error(err)
+	}
+	v.errors = nil
+	if err := v.check(); err == nil || !strings.Contains(err.Error(), "did not refuse") {
+		t.Error(err)
 	}
 }
 
@@ -161,7 +193,7 @@ func TestConformanceCatches(t *testing.T) {
 	b := packages(t)
 	s := suiteServer(t)
 	s.RemoveTools("test_simple_text")
-	v, err := b.judge(t.Context(), serve(t, publisher.App{Server: s}), legacy)
+	v, err := b.judge(t.Context(), servers[1], serve(t, publisher.App{Server: s}))
 	if err != nil {
 		t.Fatal(err)
 	}

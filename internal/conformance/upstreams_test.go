@@ -50,9 +50,6 @@ func (r request) inspected() request {
 	return r
 }
 
-// modern is the revision that apps are published for.
-const modern = "2026-07-28"
-
 type object = map[string]any
 
 var everything = []request{

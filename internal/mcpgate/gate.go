@@ -212,12 +212,26 @@ func (g *Gate) route(w http.ResponseWriter, r *http.Request, m *message) *fault 
 		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "batches are not served: send one message a request")
 	case version == Modern || m.metaVersion >= Modern || version == "" && m.metaVersion != "":
 		return g.serveModern(w, r, m)
-	case g.legacy != nil:
-		return g.serveLegacy(w, r, m)
+	case g.legacy != nil && (m.Method == "initialize" || r.Header.Get(headerSession) != ""):
+		return g.serveLegacy(w, r, m) // the first revision with sessions had no header for the version
 	case m.Method == "initialize":
 		return g.unsupported(m.initVersion)
+	case version != "":
+		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, fmt.Sprintf("revision %s begins with initialize, and then sends the Mcp-Session-Id that it got", version))
 	}
-	return mismatch("the header MCP-Protocol-Version is missing")
+	return g.unversioned()
+}
+
+// unversioned is the answer to a request that tells in no way which revision it
+// is of.
+func (g *Gate) unversioned() *fault {
+	also := ""
+	if g.legacy != nil {
+		also = ", or begin with initialize"
+	}
+	f := mismatch("the header MCP-Protocol-Version is missing: send it with %s, together with the body's _meta%s; served are %s", Modern, also, strings.Join(g.versions, ", "))
+	f.err.Data, _ = json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: g.versions}) // strings only
+	return f
 }
 
 // serveModern serves a message of revision 2026-07-28.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 )
@@ -115,14 +116,53 @@ func TestModernCall(t *testing.T) {
 // FO-10: the preflight comes before any sign-in, and errors can be read too.
 // FO-18 and the deviations S1 to S4 and S8 of the SDK: what is refused runs nothing.
 // A legacy call that never said initialize runs nothing, whatever the SDK's
-// stateless handler would do (S2).
+// handlers would do (S2): it is told what is served, in an answer that a client
+// cannot take for a good one.
 func TestLegacyCallNeedsSession(t *testing.T) {
 	g, runs := newGate(t, nil)
 	defer g.Close()
-	res := send(t, g, "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{}}}`)
-	body, _ := io.ReadAll(res.Body)
-	if *runs != 0 || !strings.Contains(string(body), "error") {
-		t.Errorf("status %d, %d runs: %s", res.StatusCode, *runs, body)
+	only, _ := newGate(t, &Options{ModernOnly: true})
+	const bare = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":{}}}`
+	for _, tt := range []struct {
+		name   string
+		gate   *Gate
+		body   string
+		header []string
+		code   int
+		words  string
+	}{
+		{"no version", g, bare, nil, mcp.CodeHeaderMismatch, `"supported":["2026-07-28","2025-11-25"`},
+		{"no version, in words", g, bare, nil, mcp.CodeHeaderMismatch, "or begin with initialize; served are 2026-07-28, 2025-11-25"},
+		{"no version, one era", only, bare, nil, mcp.CodeHeaderMismatch, `"supported":["2026-07-28"]`},
+		{"a notification", g, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, mcp.CodeHeaderMismatch, "served are"},
+		{"a response", g, `{"jsonrpc":"2.0","id":1,"result":{}}`, nil, mcp.CodeHeaderMismatch, "served are"},
+		{"a batch", g, "[" + bare + "]", nil, mcp.CodeHeaderMismatch, "served are"},
+		{"an old version", g, bare, []string{"MCP-Protocol-Version: 2025-11-25"}, jsonrpc.CodeInvalidRequest, "begins with initialize"},
+	} {
+		res := send(t, tt.gate, "POST", tt.body, tt.header...)
+		body, _ := io.ReadAll(res.Body)
+		var msg struct{ Error struct{ Code int } }
+		if err := json.Unmarshal(body, &msg); err != nil {
+			t.Errorf("%s: %v: %s", tt.name, err, body)
+		}
+		if res.StatusCode != http.StatusBadRequest || msg.Error.Code != tt.code || !strings.Contains(string(body), tt.words) {
+			t.Errorf("%s: status %d: %s", tt.name, res.StatusCode, body)
+		}
+		if n := tt.gate.countSessions(); n != 0 {
+			t.Errorf("%s: %d sessions are open", tt.name, n)
+		}
+	}
+	if *runs != 0 {
+		t.Errorf("%d runs", *runs)
+	}
+	// The first revision with sessions had no such header.
+	opened := send(t, g, "POST", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	session := "Mcp-Session-Id: " + opened.Header.Get("Mcp-Session-Id")
+	if res := send(t, g, "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session); res.StatusCode != http.StatusAccepted {
+		t.Errorf("initialized: status %d", res.StatusCode)
+	}
+	if res := send(t, g, "POST", bare, session); res.StatusCode != http.StatusOK || *runs != 1 {
+		t.Errorf("a call of 2025-03-26: status %d, %d runs", res.StatusCode, *runs)
 	}
 }
 

@@ -115,6 +115,9 @@ func TestServeACME(t *testing.T) {
 			if code := stop(); code != 0 {
 				t.Errorf("exit %d\n%s", code, out)
 			}
+			if strings.Contains(out.String(), "no such file") { // a first start has no account yet: no fault
+				t.Errorf("a first start is told as a fault:\n%s", out)
+			}
 			checkSecrets(t, filepath.Join(filepath.Dir(file), "acme"), out.String())
 
 			out, stop = serve() // from the folder

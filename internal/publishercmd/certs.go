@@ -27,18 +27,21 @@ type certFiles struct {
 	looked  time.Time
 }
 
-// fileTLS reads the certificate once, so that a fault of it is one at the start.
-func fileTLS(certs *certFiles, config *configFile) (*tls.Config, error) {
-	pair, err := certs.get(nil)
+// first reads the certificate once, so that a fault of it is one at the start.
+// host is the origin's.
+func (c *certFiles) first(host string) error {
+	pair, err := c.get(nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if host := hostOf(config.settings.Origin); pair.Leaf != nil {
-		if err := pair.Leaf.VerifyHostname(host); err != nil {
-			certs.log.Warn("the certificate does not cover the host of the origin: nobody will trust this server under it", "host", host, "certificate", strings.Join(pair.Leaf.DNSNames, " "))
-		}
+	if pair.Leaf != nil && pair.Leaf.VerifyHostname(host) != nil {
+		c.log.Warn("the certificate does not cover the host of the origin: nobody will trust this server under it", "host", host, "certificate", strings.Join(pair.Leaf.DNSNames, " "))
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certs.get}, nil
+	return nil
+}
+
+func (c *certFiles) tlsConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
 func (c *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -47,6 +50,26 @@ func (c *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.pair != nil && time.Since(c.looked) < certCheck {
 		return c.pair, nil
 	}
+	return c.look()
+}
+
+// again reads the files now, whatever their times say: the operator asks. nil
+// is no files.
+func (c *certFiles) again() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.pair
+	c.changed = time.Time{}
+	if _, err := c.look(); err == nil && c.pair != was {
+		c.log.Info("the certificate was read again", "file", c.cert)
+	}
+}
+
+// look reads the files if they have changed. The caller holds c.mu.
+func (c *certFiles) look() (*tls.Certificate, error) {
 	c.looked = time.Now()
 	err := c.read()
 	if err == nil {

@@ -24,7 +24,7 @@ func (c *checkCommand) checkConfig(ctx context.Context, env *Env, name string, c
 	case err != nil:
 		return nil, err
 	}
-	started := config.connect(ctx, &connection{getenv: env.Getenv, offline: c.Offline})
+	started := config.connect(ctx, &connection{getenv: env.Getenv, offline: c.Offline, below: env.Below})
 	defer closeAll(started) //nolint:errcheck // they were only looked at
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -52,6 +52,7 @@ func (c *checkCommand) checkConfig(ctx context.Context, env *Env, name string, c
 			f.Level = check.Advice
 			faultList{f}.addTo(s)
 		}
+		config.adviseAuth(i, advise)
 		if config.settings.Apps[i].NoIndex {
 			advise("noindex", "this app will not be listed in public indexes")
 		}

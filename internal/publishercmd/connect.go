@@ -15,6 +15,7 @@ import (
 
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/internal/weburl"
+	"github.com/openbot-build/openbot-go/publicnet"
 	"github.com/openbot-build/openbot-go/publisher/gateway"
 )
 
@@ -57,6 +58,8 @@ type connection struct {
 	patient bool
 	// offline connects to nothing.
 	offline bool
+	// below goes under the guard of what is asked of issuers.
+	below publicnet.Below
 }
 
 // connect brings up every upstream of the file, all at one time, and keeps
@@ -67,12 +70,14 @@ func (c *configFile) connect(ctx context.Context, how *connection) (started []*u
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	c.upstreams = map[int]*upstream{}
+	c.protections(&reading{getenv: how.getenv, below: how.below, offline: how.offline})
 	for i := range c.settings.Apps {
 		a := &c.settings.Apps[i]
 		if a.Upstream == nil || a.Hosted != nil {
 			continue
 		}
 		opts, secrets, faults := c.upstream(i, how.getenv, how.offline)
+		opts.Private = a.Auth != nil
 		if len(faults) > 0 {
 			for _, f := range faults {
 				within := func(s string) bool { return strings.HasPrefix(s, f.Pointer+".") } // of the whole that lacks what could not be read
@@ -138,7 +143,7 @@ func find(list []*upstream, key string) *upstream {
 
 // upstreamKey tells whether two upstreams are the same. It holds secrets.
 func upstreamKey(slug string, o *gateway.Options) string {
-	key, err := json.Marshal([]any{slug, o.Command, o.Dir, o.Env, o.URL, o.Header, o.StartTimeout, o.CallTimeout, o.MaxResult, o.MaxCalls})
+	key, err := json.Marshal([]any{slug, o.Command, o.Dir, o.Env, o.URL, o.Header, o.StartTimeout, o.CallTimeout, o.MaxResult, o.MaxCalls, o.Private})
 	if err != nil {
 		return "" // cannot happen: texts and numbers
 	}

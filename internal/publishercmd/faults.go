@@ -61,6 +61,11 @@ func (c *configFile) translate(err error, apps, hostedAt []int) faultList {
 			continue
 		}
 		path, message := members[f.Field], f.Err.Error()
+		if m := protectionField.FindStringSubmatch(f.Field); m != nil {
+			n, _ := strconv.Atoi(m[1]) // digits by the form
+			out = append(out, c.fault(fmt.Sprintf("apps[%d].%s", apps[n], authPath(m[2])), message))
+			continue
+		}
 		if m := fieldForm.FindStringSubmatch(f.Field); m != nil {
 			path = fileField(f.Field, apps, hostedAt)
 			n, _ := strconv.Atoi(m[2]) // digits by the form

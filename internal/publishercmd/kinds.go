@@ -25,6 +25,8 @@ var samples = map[string]string{
 	"endpoint": "https://mcp.example.net/calendar", "sizes": "[48x48]", "trusted": "[10.0.0.0/8]", "choices": "[small, large]",
 	"allowed_origins": `["https://host.example.com"]`, "last_modified": "2026-11-30", "etag": `'"v1"'`, "builtin": "echo",
 	"command": `[npx, -y, "@modelcontextprotocol/server-everything"]`, "env": `{API_KEY: "${API_KEY}"}`, "headers": `{Authorization: "Bearer ${TOKEN}"}`,
+	"algorithms": "[ES256]", "basic": "[notes.read]", "tools": "{add_note: [notes.write]}", "methods": "{resources/read: [notes.read]}",
+	"implies": "{notes.write: [notes.read]}", "client_secret": `"${INTROSPECTION_SECRET}"`, "leeway": "30s",
 	"start_timeout": "30s", "call_timeout": "5m", "max_result": "16MiB", "body": "1MiB", "otlp": "http://127.0.0.1:4318", "directory": letsEncrypt,
 }
 

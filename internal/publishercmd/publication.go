@@ -28,6 +28,9 @@ type publication struct {
 // fault found, each at its line.
 func (c *configFile) publish(log *slog.Logger) (*publication, error) {
 	s := &c.settings
+	if c.protected == nil { // nobody connected: nothing will be asked of issuers
+		c.protections(&reading{offline: true})
+	}
 	p := &publication{config: &publisher.Config{
 		Origin: s.Origin, NoARD: s.ARD != nil && !*s.ARD, CacheControl: s.CacheControl, Lang: s.Lang, Log: log,
 	}}
@@ -91,6 +94,8 @@ func (a *appConfig) beside() string {
 		return "card"
 	case a.Identifier != "":
 		return "identifier"
+	case a.Auth != nil:
+		return "auth"
 	}
 	return ""
 }
@@ -116,6 +121,7 @@ func (c *configFile) app(i int) (app publisher.App, faults faultList) {
 	if l := c.settings.Limits; l != nil {
 		app.MaxBody = l.body
 	}
+	app.Protection = c.protected[i]
 	if a.LastModified != "" {
 		t, err := parseTime(a.LastModified)
 		if err != nil {

@@ -32,6 +32,7 @@ type reloader struct {
 	log    *slog.Logger
 	site   *site
 	fixed  func(now, next *configFile) error // refuses what cannot change while it is served
+	certs  *certFiles                        // read again on SIGHUP; nil: none
 
 	draining sync.WaitGroup
 }
@@ -107,6 +108,7 @@ func (r *reloader) watch(ctx, over context.Context, hup <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hup:
+			r.certs.again()
 			served = r.reload(ctx, over)
 			last = served
 		case <-tick.C:

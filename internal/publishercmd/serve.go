@@ -74,6 +74,12 @@ func (s *serveCommand) run(ctx context.Context, env *Env) error {
 	if plain && config.settings.Proxy == nil && !isLoopbackAddr(s.Listen) && len(config.faults) == 0 {
 		return badCallf("--listen %s without a certificate: plain HTTP is served on loopback only; give --tls-cert and --tls-key, write tls: in %[2]s, or name your proxy there (proxy: trusted:)", s.Listen, s.Config)
 	}
+	var certs *certFiles // before anything is started
+	if len(config.faults) == 0 {
+		if certs, err = s.certFiles(config, log); err != nil {
+			return err
+		}
+	}
 	metrics, err := newMetrics()
 	if err != nil {
 		return err
@@ -84,7 +90,7 @@ func (s *serveCommand) run(ctx context.Context, env *Env) error {
 	}
 	over, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	r := &reloader{path: s.Config, getenv: env.Getenv, log: log, site: st, fixed: s.unchanged}
+	r := &reloader{path: s.Config, getenv: env.Getenv, log: log, site: st, fixed: s.unchanged, certs: certs}
 	if err := r.first(ctx, config); err != nil {
 		return err
 	}
@@ -123,19 +129,15 @@ func (s *serveCommand) serve(ctx, over context.Context, env *Env, r *reloader) e
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	var acme *acmeCerts
-	switch t := config.settings.TLS; {
-	case s.TLSCert != "":
-		server.TLSConfig, err = fileTLS(&certFiles{cert: s.TLSCert, key: s.TLSKey, certName: "--tls-cert", keyName: "--tls-key", log: log}, config)
-	case t != nil && t.ACME != nil:
-		if acme, err = s.acme(ctx, env, config, listener, log); err == nil {
-			defer acme.stop()
-			server.TLSConfig = acme.tlsConfig()
+	switch {
+	case r.certs != nil:
+		server.TLSConfig = r.certs.tlsConfig()
+	case config.settings.TLS != nil:
+		if acme, err = s.acme(ctx, env, config, listener, log); err != nil {
+			return err
 		}
-	case t != nil:
-		server.TLSConfig, err = fileTLS(&certFiles{cert: config.path(t.Cert), key: config.path(t.Key), certName: "tls.cert", keyName: "tls.key", log: log}, config)
-	}
-	if err != nil {
-		return err
+		defer acme.stop()
+		server.TLSConfig = acme.tlsConfig()
 	}
 	if s.Metrics != "" {
 		stop, addr, err := servePrivate(ctx, s.Metrics, r.site)
@@ -159,14 +161,28 @@ func (s *serveCommand) serve(ctx, over context.Context, env *Env, r *reloader) e
 	if r.site.plain && config.settings.Limits != nil && config.settings.Limits.Client != nil && len(config.trusted) == 0 {
 		log.Warn("limits.client counts all callers behind a proxy on this machine as one: name the proxy in proxy.trusted, for instance 127.0.0.1")
 	}
-	if r.site.plain {
-		log.Info("to look at it", "url", "http://"+listener.Addr().String()+"/")
+	if url := lookAt(listener.Addr(), config.trusted); r.site.plain && url != "" {
+		log.Info("to look at it", "url", url)
 	}
 	var started func() error
 	if acme != nil {
 		started = func() error { return acme.start(base) }
 	}
 	return serveUntil(ctx, server, listener, r.site, started)
+}
+
+// certFiles is the certificate in files, read once; nil when there is none.
+func (s *serveCommand) certFiles(config *configFile, log *slog.Logger) (*certFiles, error) {
+	c := &certFiles{log: log}
+	switch t := config.settings.TLS; {
+	case s.TLSCert != "":
+		c.cert, c.key, c.certName, c.keyName = s.TLSCert, s.TLSKey, "--tls-cert", "--tls-key"
+	case t != nil && t.ACME == nil:
+		c.cert, c.key, c.certName, c.keyName = config.path(t.Cert), config.path(t.Key), "tls.cert", "tls.key"
+	default:
+		return nil, nil
+	}
+	return c, c.first(hostOf(config.settings.Origin))
 }
 
 // acme gets the certificate of the origin's host from an ACME server.
@@ -248,6 +264,23 @@ func newLogger(env *Env, format string) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(env.Stderr, nil))
 	}
 	return slog.New(slog.NewTextHandler(env.Stderr, nil))
+}
+
+// lookAt is where somebody on this machine sees what is served as plain HTTP at
+// addr; "" when only proxies on other machines are answered.
+func lookAt(addr net.Addr, trusted []netip.Prefix) string {
+	at, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return ""
+	}
+	ip := at.Addr().Unmap()
+	if ip.IsUnspecified() {
+		ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	if len(trusted) > 0 && !contains(trusted, ip) { // who calls an address of this machine has the same one
+		return ""
+	}
+	return "http://" + netip.AddrPortFrom(ip, at.Port()).String() + "/"
 }
 
 func isLoopbackAddr(addr string) bool {

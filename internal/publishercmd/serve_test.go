@@ -354,6 +354,92 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 }
 
+// SIGHUP reads the certificate at once, even if its time is the same.
+func TestCertificateIsReadAgainOnSIGHUP(t *testing.T) {
+	cert, key, pool := certificate(t, "apps.example.com")
+	info, err := os.Stat(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, _ := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+	addr := log.wait(t, `msg=serving addr=(\S+)`)
+	works := func(pool *x509.CertPool) bool {
+		d := tls.Dialer{Config: &tls.Config{RootCAs: pool, ServerName: "apps.example.com", MinVersion: tls.VersionTLS12}}
+		conn, err := d.DialContext(t.Context(), "tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}
+	cert2, key2, pool2 := certificate(t, "apps.example.com")
+	if !works(pool) || works(pool2) {
+		t.Fatal("the first certificate is not used")
+	}
+	for file, with := range map[string]string{cert: cert2, key: key2} {
+		data, err := os.ReadFile(with)
+		if err == nil {
+			err = os.WriteFile(file, data, 0o600)
+		}
+		if err == nil {
+			err = os.Chtimes(file, info.ModTime(), info.ModTime())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hangUp(t)
+	log.wait(t, `msg="the certificate was read again"`)
+	if works(pool) || !works(pool2) {
+		t.Error("the new certificate is not used")
+	}
+	rewrite(t, cert, "nonsense")
+	hangUp(t)
+	log.wait(t, `msg="the new certificate cannot be used, the old one stays"`)
+	if !works(pool2) {
+		t.Error("a faulty certificate ended the old one")
+	}
+}
+
+// A certificate that cannot be read is found before an upstream is started.
+func TestCertificateIsCheckedFirst(t *testing.T) {
+	for _, args := range [][]string{{"--tls-cert", "none.pem", "--tls-key", "none.pem"}, nil} {
+		dir := t.TempDir()
+		config := strings.Replace(upstreamConfigText, "[test-upstream]", "[touch, "+dir+"/started]", 1)
+		if args == nil {
+			config += "tls: {cert: none.pem, key: none.pem}\n"
+		}
+		env := demoEnv()
+		log := &logBuffer{}
+		env.Stdout, env.Stderr = log, log
+		if code := Run(t.Context(), append([]string{"serve", "--config", write(t, "c.yaml", config), "--listen", "127.0.0.1:0"}, args...), env); code == 0 || !strings.Contains(log.String(), "none.pem") {
+			t.Errorf("%v: exit %d\n%s", args, code, log)
+		}
+		if _, err := os.Stat(dir + "/started"); err == nil {
+			t.Errorf("%v: the upstream was started", args)
+		}
+	}
+}
+
+func TestLookAt(t *testing.T) {
+	for _, tt := range []struct{ addr, trusted, want string }{
+		{"127.0.0.1:8080", "", "http://127.0.0.1:8080/"},
+		{"[::1]:8080", "", "http://[::1]:8080/"},
+		{"127.0.0.1:8080", "127.0.0.1/32", "http://127.0.0.1:8080/"},
+		{"[::]:8080", "127.0.0.0/8", "http://127.0.0.1:8080/"},
+		{"[::]:8080", "10.0.0.0/8", ""},
+		{"10.1.2.3:8080", "10.0.0.0/8", "http://10.1.2.3:8080/"},
+		{"192.0.2.1:8080", "10.0.0.0/8", ""},
+	} {
+		var trusted []netip.Prefix
+		if tt.trusted != "" {
+			trusted = append(trusted, netip.MustParsePrefix(tt.trusted))
+		}
+		if got := lookAt(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(tt.addr)), trusted); got != tt.want {
+			t.Errorf("%s, proxy %q: %q", tt.addr, tt.trusted, got)
+		}
+	}
+}
+
 // serveOn serves a handler on loopback until the test ends.
 func serveOn(t *testing.T, h http.Handler) (addr string) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/openbot-build/openbot-go/oauth"
 	"github.com/openbot-build/openbot-go/publisher/check"
 )
 
@@ -70,6 +71,7 @@ type appConfig struct {
 	Upstream       *upstreamConfig `yaml:"upstream"`
 	AllowedOrigins []string        `yaml:"allowed_origins"`
 	ModernOnly     bool            `yaml:"modern_only"`
+	Auth           *authConfig     `yaml:"auth"`
 
 	CardURL    string `yaml:"card_url"`
 	PageURL    string `yaml:"page_url"`
@@ -154,10 +156,11 @@ type configFile struct {
 	settings  settings
 	tree      *ast.File
 	trusted   []netip.Prefix
-	data      []byte            // the file
-	upstreams map[int]*upstream // by app; connect fills it
-	faults    faultList         // of the form; publish gives them with all others
-	spoiled   []string          // paths of what could not be read
+	data      []byte                    // the file
+	upstreams map[int]*upstream         // by app; connect fills it
+	protected map[int]*oauth.Protection // by app; connect fills it, or publish
+	faults    faultList                 // of the form; publish gives them with all others
+	spoiled   []string                  // paths of what could not be read
 }
 
 // fault is one thing that is wrong with a configuration.

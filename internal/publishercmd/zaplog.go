@@ -56,6 +56,9 @@ func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	}
 	var attrs []slog.Attr
 	for _, name := range slices.Sorted(maps.Keys(values.Fields)) {
+		if name == "error" && levelOf(e.Level) < slog.LevelWarn {
+			continue // the reason for what comes next, such as a file that is not there yet
+		}
 		if slices.Contains(told, name) {
 			attrs = append(attrs, slog.Any(name, values.Fields[name]))
 		}

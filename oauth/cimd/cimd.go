@@ -1,60 +1,155 @@
 // Package cimd owns the Client ID Metadata Document: a host makes and serves
 // one, an authorization server checks and reads it
 // (draft-ietf-oauth-client-id-metadata-document; MCP 2026-07-28).
+//
+// The rules are those of draft -00, which MCP cites, with three of draft -01:
+// redirects are never followed, special-use addresses are never contacted, and
+// the size is limited. A development setup keeps to them too: see
+// [publicnet.Below] for the network under a test.
 package cimd
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
-
-	"github.com/openbot-build/openbot-go/publicnet"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
 )
 
-// Document is a Client ID Metadata Document.
+// Limits of a document.
+const (
+	MaxBytes   = 5 << 10 // of a document that is read (draft -00, section on limits)
+	maxEncoded = 2 << 10 // of one that is published (oauth M10)
+	maxID      = 2 << 10 // of a client_id; ours
+)
+
+// The values that this package writes and knows.
+const (
+	authNone       = "none"
+	authPrivateKey = "private_key_jwt"
+	appNative      = "native"
+	appWeb         = "web"
+)
+
+// Document is a Client ID Metadata Document. ClientID, ClientName and
+// RedirectURIs are required by MCP.
 type Document struct {
-	ClientID                string          `json:"client_id"`
+	ClientID                string          `json:"client_id"` // the document's own address
 	ClientName              string          `json:"client_name"`
 	ClientURI               string          `json:"client_uri,omitempty"`
 	LogoURI                 string          `json:"logo_uri,omitempty"`
-	RedirectURIs            []string        `json:"redirect_uris"`
+	RedirectURIs            []string        `json:"redirect_uris"` // https, or http on loopback
 	GrantTypes              []string        `json:"grant_types,omitempty"`
 	ResponseTypes           []string        `json:"response_types,omitempty"`
-	TokenEndpointAuthMethod string          `json:"token_endpoint_auth_method,omitempty"`
-	ApplicationType         string          `json:"application_type,omitempty"`
+	TokenEndpointAuthMethod string          `json:"token_endpoint_auth_method,omitempty"` // "" is a public client, as "none"
+	ApplicationType         string          `json:"application_type,omitempty"`           // "native" or "web"; "" is read as "web" by some servers
 	JWKSURI                 string          `json:"jwks_uri,omitempty"`
 	JWKS                    json.RawMessage `json:"jwks,omitempty"`
 }
 
-// New gives the document of a host: a public client with refresh tokens. The
-// error names everything that an authorization server would refuse.
-func New(id, name string, redirectURIs ...string) (*Document, error) { panic("not built yet") }
-
-// Encode gives the document as it is published, under 2 KiB.
-func (d *Document) Encode() ([]byte, error) { panic("not built yet") }
-
-// Handler serves the document: GET and HEAD with ETag, CORS for everybody.
-func (d *Document) Handler() (http.Handler, error) { panic("not built yet") }
-
-// CheckID judges a client_id that should be the address of a document.
-func CheckID(id string) error { panic("not built yet") }
-
-// Parse judges the answer to a GET of id.
-func Parse(id string, status int, contentType string, body []byte) (*Document, error) {
-	panic("not built yet")
+// New gives the document of a host: a public client with refresh tokens. id is
+// the https address where it will be served, redirectURIs are https or http on
+// loopback; loopback ones are registered without a port. The error names
+// everything that an authorization server would refuse (oauth M10).
+func New(id, name string, redirectURIs ...string) (*Document, error) {
+	d := &Document{
+		ClientID:                id,
+		ClientName:              name,
+		RedirectURIs:            slices.Clone(redirectURIs),
+		GrantTypes:              []string{"authorization_code", "refresh_token"},
+		ResponseTypes:           []string{"code"},
+		TokenEndpointAuthMethod: authNone,
+		ApplicationType:         appWeb,
+	}
+	if slices.ContainsFunc(redirectURIs, isLoopback) {
+		d.ApplicationType = appNative // else servers insist on the registered port
+	}
+	if err := d.publishable(); err != nil {
+		return nil, fmt.Errorf("make client document: %w", err)
+	}
+	return d, nil
 }
 
-// MatchRedirect reports whether a redirect URI is one of those registered: byte
-// for byte, any port on loopback (RFC 8252 section 7.3).
-func MatchRedirect(registered []string, uri string) bool { panic("not built yet") }
+// LoopbackOnly reports whether every redirect URI leads to the user's own
+// computer: nothing then proves which program there receives the code, and a
+// consent page says so (oauth A3).
+func (d *Document) LoopbackOnly() bool {
+	return !slices.ContainsFunc(d.RedirectURIs, func(uri string) bool { return !isLoopback(uri) })
+}
 
-// Resolver reads documents of strangers and keeps good ones for a while.
-type Resolver struct{}
+// Encode gives the document as it is published: indented JSON under 2 KiB. The
+// error names everything that an authorization server would refuse.
+func (d *Document) Encode() ([]byte, error) {
+	if err := d.publishable(); err != nil {
+		return nil, fmt.Errorf("encode client document: %w", err)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(d); err != nil {
+		return nil, fmt.Errorf("encode client document: %w", err)
+	}
+	if b.Len() > maxEncoded {
+		return nil, fmt.Errorf("encode client document: %d octets, more than the %d that are published", b.Len(), maxEncoded)
+	}
+	return b.Bytes(), nil
+}
 
-// NewResolver gives a Resolver that reads through network.
-func NewResolver(network *publicnet.Network) *Resolver { panic("not built yet") }
+// Handler serves the document: GET and HEAD with ETag, CORS for everybody. The
+// document is encoded once, now.
+func (d *Document) Handler() (http.Handler, error) {
+	body, err := d.Encode()
+	if err != nil {
+		return nil, err
+	}
+	tag := etag(body)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", "*")
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+		case http.MethodOptions:
+			h.Set("Access-Control-Allow-Methods", "GET, HEAD, OPTIONS")
+			h.Set("Access-Control-Allow-Headers", "*")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		default:
+			h.Set("Allow", "GET, HEAD, OPTIONS")
+			http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+			return
+		}
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "public, max-age=3600")
+		h.Set("X-Content-Type-Options", "nosniff")
+		if slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("If-None-Match"), ","), ","), func(t string) bool {
+			t = strings.TrimSpace(t)
+			return t == "*" || strings.TrimPrefix(t, "W/") == tag
+		}) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", "application/json")
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+		if r.Method == http.MethodGet {
+			_, _ = w.Write(body)
+		}
+	}), nil
+}
 
-// Resolve gives the document at id.
-func (r *Resolver) Resolve(ctx context.Context, id string) (*Document, error) {
-	panic("not built yet")
+// publishable is what a server refuses and, beyond that, what is legal but
+// unwise in a document of one's own.
+func (d *Document) publishable() error {
+	faults := []error{d.check()}
+	if rest, ok := strings.CutPrefix(d.ClientID, "https://"); ok && strings.IndexByte(rest, '/') == len(rest)-1 && rest != "" {
+		faults = append(faults, fmt.Errorf("client_id %q is the root of its host: give the document a path of its own", d.ClientID))
+	}
+	if strings.ContainsFunc(d.ClientName, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		faults = append(faults, errors.New("client_name has characters that do not print"))
+	}
+	return errors.Join(faults...)
 }

@@ -90,13 +90,7 @@ func (a *answer) protected() bool {
 // foreignCall sends server/discover as a page of a foreign origin would, and
 // gives the status.
 func foreignCall(ctx context.Context, client *http.Client, url string) int {
-	const body = `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{` +
-		`"io.modelcontextprotocol/protocolVersion":"` + card.ProtocolVersion + `",` +
-		`"io.modelcontextprotocol/clientInfo":{"name":"openbot-publisher-check","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
-	r, err := ask(ctx, client, http.MethodPost, url, http.Header{
-		"Origin": {foreign}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-		"Mcp-Protocol-Version": {card.ProtocolVersion}, "Mcp-Method": {"server/discover"},
-	}, body)
+	r, err := ask(ctx, client, http.MethodPost, url, discoverHeader("Origin", foreign), discoverBody)
 	if err != nil {
 		return 0 // the endpoint is judged by what it says to hosts
 	}

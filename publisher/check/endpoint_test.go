@@ -123,7 +123,7 @@ func TestRule_DocumentsW10_EndpointsThatFail(t *testing.T) {
 		want   string
 	}{
 		"sign-in":          {fakenet.Answer{Status: 401, Header: header("WWW-Authenticate", `Bearer resource_metadata="https://auth.example.com/x"`)}, "fact protected: sign-in needed (status 401, Bearer)"},
-		"scope":            {fakenet.Answer{Status: 403, Header: header("WWW-Authenticate", `Bearer error="insufficient_scope", resource_metadata="https://auth.example.com/x"`)}, "fact protected: sign-in needed (status 403, Bearer)"},
+		"scope":            {fakenet.Answer{Status: 403, Header: header("WWW-Authenticate", `Bearer error="insufficient_scope", resource_metadata="https://auth.example.com/x"`)}, "fault /remotes/0/url: a made-up token gets status 403: answer 401"},
 		"no challenge":     {fakenet.Answer{Status: 401, Header: header()}, "fault /remotes/0/url: the endpoint answers 401 without"},
 		"forbidden":        {fakenet.Answer{Status: 403, Header: header()}, "fault /remotes/0/url: the endpoint refuses server/discover (403)"},
 		"gone":             {fakenet.Answer{Status: 404, Header: header("Content-Type", "text/html"), Body: "<!doctype html>"}, "fault /remotes/0/url: nothing is at the endpoint (status 404)"},
@@ -166,8 +166,11 @@ func TestRule_DocumentsW10_EndpointsThatFail(t *testing.T) {
 				t.Errorf("%d faults, want %d:\n%s", got, wantFaults, out)
 			}
 			want := []string{"POST " + endpoint}
-			if name == "nameless" { // the only one that hosts could use: it is asked as a foreign page too
+			switch name {
+			case "nameless": // the only one that hosts could use: it is asked as a foreign page too
 				want = append(want, want[0])
+			case "sign-in", "scope": // with a token that is not for it, in the header and in the address
+				want = append(want, want[0], want[0]+"?access_token=openbot-check")
 			}
 			if got := posts(net); !slices.Equal(got, want) {
 				t.Errorf("requests %q", got)
@@ -184,11 +187,17 @@ func TestRule_DocumentsW10_EndpointsThatFail(t *testing.T) {
 // signInAt puts metadata without faults on net: of the resource, at address, and
 // of its authorization server.
 func signInAt(net *fakenet.Net, address, resource string) {
-	j := http.Header{"Content-Type": {"application/json"}}
-	net.Set(address, fakenet.Answer{Header: j, Body: `{"resource":"` + resource + `","authorization_servers":["https://login.example.com/t"]}`})
-	net.Set("https://login.example.com/.well-known/oauth-authorization-server/t", fakenet.Answer{Header: j, Body: `{"issuer":"https://login.example.com/t",
-		"code_challenge_methods_supported":["S256"],"client_id_metadata_document_supported":true}`})
+	j := http.Header{"Content-Type": {"application/json"}, "Etag": {`"1"`}, "Access-Control-Allow-Origin": {"*"}, "Access-Control-Expose-Headers": {"ETag"}}
+	net.Set(address, fakenet.Answer{Header: j, Body: `{"resource":"` + resource + `","authorization_servers":["https://login.example.com/t"],"scopes_supported":["read"]}`})
+	net.SetMethod(http.MethodOptions, address, fakenet.Answer{Status: 204, Header: http.Header{
+		"Access-Control-Allow-Origin": {"*"}, "Access-Control-Allow-Headers": {"MCP-Protocol-Version"},
+	}})
+	net.Set("https://login.example.com/.well-known/oauth-authorization-server/t", fakenet.Answer{Header: j, Body: serverDocument})
 }
+
+// serverDocument is the metadata of an authorization server without faults.
+const serverDocument = `{"issuer":"https://login.example.com/t","authorization_endpoint":"https://login.example.com/t/a","token_endpoint":"https://login.example.com/t/t",` +
+	`"code_challenge_methods_supported":["S256"],"client_id_metadata_document_supported":true,"authorization_response_iss_parameter_supported":true}`
 
 // documents W10: an endpoint that cannot be connected to.
 func TestRule_DocumentsW10_UnreachableEndpoints(t *testing.T) {

@@ -17,9 +17,11 @@
 //
 // All clients share one connection to the upstream, so what it remembers of
 // "its client" it remembers of everybody. A message that a command, or a server
-// over HTTP+SSE, ties to no call is handed to the only call under way; while
-// several are, a question is refused and a log message dropped, because a wrong
-// guess would show one user's data to another.
+// over HTTP+SSE, ties to no call is handed to the only call that it can be of;
+// while others are under way, wait for an answer, or were cancelled less than 30
+// seconds ago, a question is refused and a log message dropped, because a wrong
+// guess would show one user's data to another. An app that asks questions had
+// better speak Streamable HTTP.
 //
 // Questions of older upstreams (elicitation/create, sampling/createMessage)
 // reach older clients as such; for clients of 2026-07-28 they become input
@@ -57,6 +59,7 @@ const (
 	maxPages   = 100    // of one list
 	maxItems   = 10_000 // of one list
 	maxWaiting = 100    // calls that wait for a client's input
+	maxOfOne   = 10     // those of one principal
 )
 
 // Options describe one upstream. Exactly one of Command and URL is set.

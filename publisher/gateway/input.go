@@ -25,7 +25,7 @@ func (g *Gateway) round(ctx context.Context, l *link, method string, params, met
 	if l.modern {
 		return g.modernRound(ctx, l, method, params, meta, c)
 	}
-	key := bind(method, params, c.principal)
+	key, who := bind(method, params, c.principal), c.principal
 	var running *call
 	if state := params.text("requestState"); state != "" {
 		p := g.waiting.take(state, key)
@@ -47,7 +47,7 @@ func (g *Gateway) round(ctx context.Context, l *link, method string, params, met
 			delete(p.questions, name)
 		}
 		if len(p.questions) > 0 { // an answer is missing: ask again (mcp P15)
-			return g.park(p, key)
+			return g.park(p, key, who)
 		}
 		if p.call != nil {
 			l, running = p.link, p.call
@@ -62,7 +62,7 @@ func (g *Gateway) round(ctx context.Context, l *link, method string, params, met
 		question, err := g.wait(ctx, l, running, c)
 		if question == nil {
 			if pages := g.pagesToOpen(err, c); pages != nil {
-				return g.park(&parked{link: l, questions: pages}, key)
+				return g.park(&parked{link: l, questions: pages}, key, who)
 			}
 			return running.result, err
 		}
@@ -73,7 +73,7 @@ func (g *Gateway) round(ctx context.Context, l *link, method string, params, met
 				Message: fmt.Sprintf("the client that made this call has not declared that it can answer %s", question.Method),
 			})
 		case c.modern && method != methodComplete:
-			return g.park(&parked{link: l, call: running, questions: map[string]*message{"input": question}}, key)
+			return g.park(&parked{link: l, call: running, questions: map[string]*message{"input": question}}, key, who)
 		default:
 			go g.askSession(ctx, l, running, c, question)
 		}
@@ -276,6 +276,7 @@ type parked struct {
 	call      *call               // nil when the upstream has refused it
 	questions map[string]*message // by the key that the client answers to; without an id nobody waits
 	key       [sha256.Size]byte
+	who       string // the principal
 	expiry    *time.Timer
 }
 
@@ -287,9 +288,9 @@ type waiting struct {
 }
 
 // park keeps a call, and gives the result that asks the client.
-func (g *Gateway) park(p *parked, key [sha256.Size]byte) (json.RawMessage, error) {
+func (g *Gateway) park(p *parked, key [sha256.Size]byte, who string) (json.RawMessage, error) {
 	state := rand.Text() + rand.Text()
-	p.key = key
+	p.key, p.who = key, who
 	if p.call != nil {
 		p.link.park(p.call, true)
 	}
@@ -324,7 +325,13 @@ func (p *parked) refuse(why string) {
 func (w *waiting) put(state string, p *parked, life time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.calls) >= maxWaiting {
+	own := 0
+	for _, other := range w.calls {
+		if p.who != "" && other.who == p.who {
+			own++
+		}
+	}
+	if len(w.calls) >= maxWaiting || own >= maxOfOne {
 		return false
 	}
 	if w.calls == nil {

@@ -163,24 +163,75 @@ func TestAmbiguousQuestionIsRefused(t *testing.T) {
 	}
 	cancel()
 	slow.Wait()
-	// A call that waits for a client's answer asks nothing: another may.
+	// A call that waits for a client's answer counts: the question may be its own.
 	eventually(t, "the slow call ends", func() bool { return exists(file) })
-	first := post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`))
-	second := post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`))
-	for name, r := range map[string]*reply{"One": first, "Two": second} {
-		got := post(t, url, methodCall, fmt.Sprintf(`{"name":"ask","arguments":{},"requestState":%q,"inputResponses":{"input":`+
-			`{"action":"accept","content":{"name":%q}}}}`, r.result.text("requestState"), name), nil)
-		if got.text(t) != "accept "+name {
-			t.Errorf("%s: %s", name, got.raw)
-		}
+	var first *reply
+	eventually(t, "the upstream has answered the cancelled call", func() bool {
+		first = post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`))
+		return first.err == nil
+	})
+	if r := post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`)); r.err == nil || !strings.Contains(r.err.Message, "tied to one call") {
+		t.Errorf("beside a parked call: %s", r.raw)
+	}
+	answer := fmt.Sprintf(`{"name":"ask","arguments":{},"requestState":%q,"inputResponses":{"input":{"action":"accept","content":{"name":"One"}}}}`,
+		first.result.text("requestState"))
+	if got := post(t, url, methodCall, answer, nil); got.text(t) != "accept One" {
+		t.Errorf("the parked call: %s", got.raw)
+	}
+	if r := post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`)); r.err != nil {
+		t.Errorf("when it has ended: %+v", r.err)
 	}
 }
 
-// A requestState is bound to whom the publisher's sign-in names.
-func TestStateIsBoundToPrincipal(t *testing.T) {
-	noLeaks(t)
-	g := open(t, command(t, "sdk"))
-	gate, err := mcpgate.New(g.Server(), nil)
+// Whose question a message may be, on a transport that does not say.
+func TestOwner(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		calls []*call
+		left  []string // principals
+		want  string
+	}{
+		{name: "none"},
+		{name: "one", calls: []*call{{id: "1"}}, want: "1"},
+		{name: "one and the gateway's own", calls: []*call{{id: "1"}, {id: "2", own: true}}, want: "1"},
+		{name: "two", calls: []*call{{id: "1"}, {id: "2"}}},
+		{name: "two of one user", calls: []*call{{id: "1", who: "eve"}, {id: "2", who: "eve"}}},
+		{name: "a parked one", calls: []*call{{id: "1", parked: true}}, want: "1"},
+		{name: "two parked ones", calls: []*call{{id: "1", parked: true}, {id: "2", parked: true}}},
+		{name: "beside a parked one of anybody", calls: []*call{{id: "1"}, {id: "2", parked: true}}},
+		{name: "beside a parked one of another", calls: []*call{{id: "1", who: "eve"}, {id: "2", who: "bob", parked: true}}},
+		{name: "anybody beside a parked one", calls: []*call{{id: "1"}, {id: "2", who: "bob", parked: true}}},
+		{name: "beside own parked ones", calls: []*call{{id: "1", who: "eve"}, {id: "2", who: "eve", parked: true}, {id: "3", who: "eve", parked: true}}, want: "1"},
+		{name: "after a cancelled one of anybody", calls: []*call{{id: "1"}}, left: []string{""}},
+		{name: "after a cancelled one of another", calls: []*call{{id: "1", who: "eve"}}, left: []string{"bob"}},
+		{name: "after an own cancelled one", calls: []*call{{id: "1", who: "eve"}}, left: []string{"eve"}, want: "1"},
+	} {
+		l := newLink(nil)
+		for _, c := range tt.calls {
+			l.calls[c.id] = c
+		}
+		for i, who := range tt.left {
+			l.left[fmt.Sprint("left", i)] = departed{who, time.Now()}
+		}
+		got := ""
+		if c := l.owner(&message{Method: methodElicit}, nil); c != nil {
+			got = c.id
+		}
+		if got != tt.want {
+			t.Errorf("%s: call %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	l := newLink(nil)
+	l.calls["1"], l.left["2"] = &call{id: "1"}, departed{at: time.Now().Add(-2 * afterlife)}
+	if l.owner(&message{Method: methodElicit}, nil) == nil || len(l.left) != 0 {
+		t.Errorf("a cancelled call counts for ever: %v", l.left)
+	}
+}
+
+// frontOf serves a gateway to users, whose tokens are their names.
+func frontOf(t *testing.T, g *Gateway) (url string) {
+	t.Helper()
+	gate, err := mcpgate.New(g.Server(), &mcpgate.Options{Modern: g.Modern()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +239,21 @@ func TestStateIsBoundToPrincipal(t *testing.T) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 	}
 	srv := httptest.NewServer(auth.RequireBearerToken(verify, nil)(gate))
-	defer srv.Close()
-	first := post(t, srv.URL, methodCall, callTool("ask"), declare(`{"elicitation":{}}`), "Authorization", "Bearer eve")
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// A requestState is bound to whom the publisher's sign-in names.
+func TestStateIsBoundToPrincipal(t *testing.T) {
+	noLeaks(t)
+	url := frontOf(t, open(t, command(t, "sdk")))
+	first := post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`), "Authorization", "Bearer eve")
 	params := fmt.Sprintf(`{"name":"ask","arguments":{},"requestState":%q,"inputResponses":{"input":{"action":"decline"}}}`,
 		first.result.text("requestState"))
-	if r := post(t, srv.URL, methodCall, params, nil, "Authorization", "Bearer mallory"); r.err == nil || r.err.Code != -32602 {
+	if r := post(t, url, methodCall, params, nil, "Authorization", "Bearer mallory"); r.err == nil || r.err.Code != -32602 {
 		t.Errorf("another's state: %s", r.raw)
 	}
-	if r := post(t, srv.URL, methodCall, params, nil, "Authorization", "Bearer eve"); !strings.HasPrefix(r.text(t), "decline") {
+	if r := post(t, url, methodCall, params, nil, "Authorization", "Bearer eve"); !strings.HasPrefix(r.text(t), "decline") {
 		t.Errorf("own state: %s", r.raw)
 	}
 }
@@ -223,13 +281,40 @@ func TestInputExpires(t *testing.T) {
 
 func TestWaitingCallsAreCapped(t *testing.T) {
 	noLeaks(t)
-	g := open(t, command(t, "sdk"))
+	g := open(t, upstreams["legacy"](t))
 	url := front(t, g)
 	for i := range maxWaiting + 1 {
 		r := post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`))
 		if full := r.err != nil; full != (i == maxWaiting) {
 			t.Fatalf("call %d: %s %+v", i, r.raw, r.err)
 		}
+	}
+}
+
+// One user cannot take all places.
+func TestWaitingCallsOfOneUserAreCapped(t *testing.T) {
+	noLeaks(t)
+	url := frontOf(t, open(t, command(t, "sdk")))
+	ask := func(who string) *reply {
+		return post(t, url, methodCall, callTool("ask"), declare(`{"elicitation":{}}`), "Authorization", "Bearer "+who)
+	}
+	for i := range maxOfOne + 1 {
+		r := ask("eve")
+		if full := r.err != nil; full != (i == maxOfOne) || full && !strings.Contains(r.err.Message, "waiting for input") {
+			t.Fatalf("call %d: %s %+v", i, r.raw, r.err)
+		}
+	}
+	if r := ask("bob"); r.err == nil || !strings.Contains(r.err.Message, "tied to one call") { // over a command
+		t.Errorf("another user: %s %+v", r.raw, r.err)
+	}
+	url = frontOf(t, open(t, upstreams["legacy"](t)))
+	for i := range maxOfOne {
+		if r := ask("eve"); r.err != nil {
+			t.Fatalf("call %d: %+v", i, r.err)
+		}
+	}
+	if r := ask("bob"); r.err != nil {
+		t.Errorf("another user: %+v", r.err)
 	}
 }
 

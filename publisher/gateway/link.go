@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -43,9 +45,10 @@ type link struct {
 	mu    sync.Mutex
 	err   error
 	next  int64
-	calls map[string]*call // under way or parked, by id
-	level string           // what the upstream was told to log; "" is nothing
-	seen  time.Time        // when the last message came
+	calls map[string]*call    // under way or parked, by id
+	left  map[string]departed // clients' calls that were abandoned, by id
+	level string              // what the upstream was told to log; "" is nothing
+	seen  time.Time           // when the last message came
 }
 
 // call is one call to the upstream.
@@ -56,6 +59,7 @@ type call struct {
 	done   chan struct{} // closed once result or err is set
 	cancel context.CancelFunc
 	own    bool         // the gateway's, not a client's
+	who    string       // the client's principal; "" for anybody
 	params headerParams // of a tool, for the transport
 
 	seen   atomic.Int64 // Unix nanoseconds of the last sign of life
@@ -83,7 +87,7 @@ func (c *call) touch() { c.seen.Store(time.Now().UnixNano()) }
 const maxEvents = 64
 
 func newLink(ch channel) *link {
-	return &link{ch: ch, calls: map[string]*call{}, done: make(chan struct{}), seen: time.Now()}
+	return &link{ch: ch, calls: map[string]*call{}, left: map[string]departed{}, done: make(chan struct{}), seen: time.Now()}
 }
 
 // start makes a call. ctx is the life of the call, not of whoever waits for it.
@@ -171,6 +175,10 @@ func (l *link) finish(c *call, res json.RawMessage, err error) {
 func (l *link) abandon(c *call, reason string) {
 	l.mu.Lock()
 	_, open := l.calls[c.id]
+	if open && !c.own {
+		l.forget()
+		l.left[c.id] = departed{c.who, time.Now()}
+	}
 	l.mu.Unlock()
 	if !open {
 		return
@@ -257,6 +265,7 @@ func (l *link) receive(m *message, from *call) {
 func (l *link) answer(m *message) {
 	l.mu.Lock()
 	c := l.calls[string(m.ID)]
+	delete(l.left, string(m.ID))
 	l.mu.Unlock()
 	switch {
 	case c == nil: // cancelled meanwhile, or never asked
@@ -277,7 +286,7 @@ func (l *link) question(m *message, from *call) {
 	if c == nil {
 		l.reply(m.ID, nil, &jsonrpc.Error{
 			Code:    jsonrpc.CodeInvalidRequest,
-			Message: "this request cannot be tied to one call: exactly one must be under way",
+			Message: "this request cannot be tied to one call: calls of several clients are under way, or wait for an answer, or there is none",
 		})
 		return
 	}
@@ -292,8 +301,25 @@ func (l *link) question(m *message, from *call) {
 	}
 }
 
+// departed is an abandoned call for which the upstream may still speak.
+type departed struct {
+	who string
+	at  time.Time
+}
+
+// afterlife is how long that may be.
+const afterlife = 30 * time.Second
+
+// forget drops departed calls that are over. The caller holds l.mu.
+func (l *link) forget() {
+	maps.DeleteFunc(l.left, func(_ string, d departed) bool { return time.Since(d.at) > afterlife })
+}
+
 // owner gives the call that a message belongs to: the one it came with, the one
-// of its progress token, or the only one under way.
+// of its progress token, or the only one that it can be of. Calls that are
+// parked, or were abandoned a moment ago, count: the message may be theirs, and
+// must not reach another client. They do not count against a call of the same
+// principal, who would see nothing that is not his own.
 func (l *link) owner(m *message, from *call) *call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -308,15 +334,32 @@ func (l *link) owner(m *message, from *call) *call {
 		}
 		return nil
 	}
-	var only *call
+	var running, waiting []*call
 	for _, c := range l.calls {
-		if c.own || c.parked && m.Method != noteLog { // a parked call may log, and waits before it asks again
-			continue
+		switch {
+		case c.own:
+		case c.parked:
+			waiting = append(waiting, c)
+		default:
+			running = append(running, c)
 		}
-		if only != nil {
+	}
+	if len(running) == 0 {
+		running, waiting = waiting, nil
+	}
+	if len(running) != 1 {
+		return nil
+	}
+	only := running[0]
+	other := func(who string) bool { return who == "" || who != only.who }
+	l.forget()
+	for _, d := range l.left {
+		if other(d.who) {
 			return nil
 		}
-		only = c
+	}
+	if slices.ContainsFunc(waiting, func(c *call) bool { return other(c.who) }) {
+		return nil
 	}
 	return only
 }

@@ -225,7 +225,7 @@ func (g *Gateway) begin(ctx context.Context, l *link, method string, params, met
 		out.set("_meta", hop)
 	}
 	// The call has a life of its own: it may outlast this request (input.go).
-	return l.start(context.WithoutCancel(ctx), &call{token: c.token != nil, params: headers}, method, out)
+	return l.start(context.WithoutCancel(ctx), &call{token: c.token != nil, who: c.principal, params: headers}, method, out)
 }
 
 // capabilities encodes what an older client has declared.

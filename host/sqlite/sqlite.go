@@ -1,0 +1,301 @@
+// Package sqlite keeps what a host must not lose in one SQLite file: the
+// connections of its users, their tokens, sign-ins that are under way, clients
+// registered at authorization servers, and secret settings. It implements
+// oauth.Store.
+//
+// Every secret is sealed with AES-256-GCM under a key of its own, which is
+// derived from a data key, which is wrapped by a master key that lies outside the
+// file (see MasterKey). What a secret belongs to is sealed with it: a row that
+// was moved, copied or edited does not open, and counts as signed out. So a
+// stolen file gives no secret away, and one that was tampered with sends no
+// token to another place. Neither is any help against somebody who can read the
+// memory or the master key of the host, and a whole file of an earlier day still
+// opens.
+//
+// Several processes may use one file at the same time, on one machine; it must
+// not lie on a network file system. Beside it lie SQLite's own -wal and -shm.
+//
+// Sources: oauth.md section 11, D22.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+
+	"github.com/openbot-build/openbot-go/oauth"
+)
+
+// applicationID stands in the header of our files; see migration 1.
+const applicationID = 1329752175
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Options configure a Store.
+type Options struct {
+	// MasterKey seals the data keys; nil: DefaultMasterKey of the database's
+	// path with ".key" appended. Better is a place that is not copied together
+	// with the database.
+	MasterKey *MasterKey
+	// Readers is how many reads may run at once; 0: 4.
+	Readers int
+	// BusyTimeout is how long a write waits for another process's; 0: 10 s.
+	// After it the error is ErrLocked.
+	BusyTimeout time.Duration
+	// Log gets what an operator should know but no caller can act on; nil logs
+	// nothing.
+	Log *slog.Logger
+}
+
+// Store is an oauth.Store in one file. It is safe for concurrent use.
+type Store struct {
+	path   string
+	id     string
+	master source
+	log    *slog.Logger
+	write  *sql.DB // one connection; its transactions begin IMMEDIATE
+	read   *sql.DB // query_only
+	keys   keys
+
+	// step is told where Rotate is; tests stop it there. nil is nobody.
+	step func(string)
+
+	stop context.CancelFunc // of what runs beside the calls
+	done sync.WaitGroup
+}
+
+var _ oauth.Store = (*Store)(nil)
+
+// Open opens the store in the file at path. It creates the file if there is
+// none, for this user alone, but not its directory, and brings an older schema
+// up to date. A rotation that was cut short is finished beside the calls.
+//
+// Errors wrap ErrMasterKey when the file is sealed with another master key, or
+// there is none to be had; ErrPermission when the file may not be written by this
+// user, or may be read by others; ErrCorrupt, ErrSchema, ErrLocked, ErrFull or
+// fs.ErrNotExist. The text says what to do. Nothing that is there is ever
+// overwritten by Open.
+func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.MasterKey == nil {
+		o.MasterKey = DefaultMasterKey(path + ".key")
+	}
+	if o.Readers <= 0 {
+		o.Readers = 4
+	}
+	if o.BusyTimeout <= 0 {
+		o.BusyTimeout = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	background, stop := context.WithCancel(context.Background())
+	s := &Store{path: path, master: o.MasterKey.source, log: o.Log, stop: stop}
+	unfinished, err := s.open(ctx, &o)
+	if err != nil {
+		stop()
+		_ = s.shut()
+		return nil, fmt.Errorf("open host store %s: %w", path, err)
+	}
+	if unfinished {
+		s.done.Go(func() {
+			if err := s.reseal(background); err != nil && background.Err() == nil {
+				s.log.Warn("a rotation of keys is not finished; it goes on with the next opening", "path", path, "error", err)
+			}
+		})
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, o *Options) (unfinished bool, err error) {
+	path, err := filepath.Abs(s.path)
+	if err != nil {
+		return false, err
+	}
+	if err := probe(path); err != nil {
+		return false, err
+	}
+	if s.write, err = sql.Open("sqlite", dsn(path, o.BusyTimeout, "_txlock=immediate",
+		"_pragma=synchronous(FULL)", "_pragma=foreign_keys(1)", "_pragma=secure_delete(1)",
+		"_pragma=journal_size_limit(1048576)")); err != nil {
+		return false, err
+	}
+	s.write.SetMaxOpenConns(1)
+	if err := migrate(ctx, s.write, o.BusyTimeout); err != nil {
+		return false, err
+	}
+	if s.read, err = sql.Open("sqlite", dsn(path, o.BusyTimeout, "_pragma=query_only(1)")); err != nil {
+		return false, err
+	}
+	s.read.SetMaxOpenConns(o.Readers)
+	s.read.SetMaxIdleConns(o.Readers)
+	if err := s.read.QueryRowContext(ctx, `SELECT id FROM store`).Scan(&s.id); err != nil {
+		return false, explain(err)
+	}
+	if err := s.unlock(ctx); err != nil {
+		return false, err
+	}
+	err = s.writing(ctx, "drop sign-ins that expired", func(t *tx) error {
+		if err := t.sweep(); err != nil {
+			return err
+		}
+		return t.QueryRowContext(t.ctx, `SELECT count(*) > 1 FROM data_key`).Scan(&unfinished)
+	})
+	return unfinished, err
+}
+
+// probe creates the file if there is none, and gives the errors of the file
+// system for one that cannot be used; SQLite would report most of them as
+// "unable to open". A file that is there is not opened: closing it would end
+// the locks that this process has on it through another Store.
+func probe(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			return f.Close()
+		}
+		if errors.Is(err, fs.ErrExist) { // made by another process just now
+			info, err = os.Stat(path)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("its directory does not exist, create it first: %w", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: the directory may not be used by this user (%w)", ErrPermission, err)
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is not a regular file; give the name of a file")
+	}
+	if err := forOwnerOnly(path, info); err != nil {
+		return fmt.Errorf("%w: %w", ErrPermission, err)
+	}
+	if err := writable(path); err != nil {
+		return fmt.Errorf("%w: this user must be able to write the file and its directory (%w)", ErrPermission, err)
+	}
+	return nil
+}
+
+func dsn(path string, busy time.Duration, more ...string) string {
+	if runtime.GOOS == "windows" {
+		path = "/" + filepath.ToSlash(path)
+	}
+	u := url.URL{Scheme: "file", Path: path}
+	text := u.String() + "?_pragma=busy_timeout(" + strconv.FormatInt(busy.Milliseconds(), 10) + ")" +
+		"&_pragma=temp_store(MEMORY)"
+	for _, m := range more {
+		text += "&" + m
+	}
+	return text
+}
+
+// migrate makes the file ours and its schema the newest. Another process may
+// be doing the same; whoever comes second finds it done and tries again.
+func migrate(ctx context.Context, db *sql.DB, busy time.Duration) error {
+	give := time.Now().Add(busy)
+	for {
+		err := migrateOnce(ctx, db)
+		if err == nil || errors.Is(err, ErrSchema) || errors.Is(err, ErrCorrupt) ||
+			errors.Is(err, ErrFull) || ctx.Err() != nil || time.Now().After(give) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func migrateOnce(ctx context.Context, db *sql.DB) error {
+	var app, tables int64
+	err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id),
+		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%')`).Scan(&app, &tables)
+	if err != nil {
+		return explain(err)
+	}
+	if app != applicationID && (app != 0 || tables > 0) {
+		return fmt.Errorf("%w: it is the database of another program; give another file name", ErrSchema)
+	}
+	var mode string
+	if err := db.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
+		return explain(err)
+	}
+	if mode != "wal" {
+		return fmt.Errorf("SQLite cannot use write-ahead mode there (%s); move the file to a local disk", mode)
+	}
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	if app == applicationID {
+		have, want, err := p.GetVersions(ctx)
+		if err != nil {
+			return explain(err)
+		}
+		if have > want {
+			return fmt.Errorf("%w: its schema has version %d and this program knows versions up to %d; use a newer program",
+				ErrSchema, have, want)
+		}
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("bring the schema up to date: %w", explain(err))
+	}
+	return nil
+}
+
+// Close ends the store. Calls that are under way fail, and a rotation goes on
+// with the next opening.
+func (s *Store) Close() error {
+	s.stop()
+	s.done.Wait()
+	s.checkpoint(context.Background())
+	if err := s.shut(); err != nil {
+		return fmt.Errorf("close host store %s: %w", s.path, explain(err))
+	}
+	return nil
+}
+
+func (s *Store) shut() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.read, s.write} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkpoint writes the log into the file and empties it, so that neither keeps
+// what was deleted. A reader elsewhere may be in the way; then what is left in
+// the log is still sealed, and goes with the next checkpoint.
+func (s *Store) checkpoint(ctx context.Context) {
+	var busy, logged, moved int64
+	err := s.write.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &logged, &moved)
+	if err != nil || busy != 0 {
+		s.log.Info("the log of the host store could not be emptied yet", "path", s.path, "error", err)
+	}
+}

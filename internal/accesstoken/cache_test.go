@@ -1,0 +1,107 @@
+package accesstoken
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestCacheBounds(t *testing.T) {
+	c := newCache(maxKept)
+	now := time.Unix(1, 0)
+	hot := sha256.Sum256([]byte("hot"))
+	c.put(hot, &Result{Subject: "hot"}, now.Add(time.Hour), 0)
+	for i := range 3 * maxKept {
+		c.put(sha256.Sum256(fmt.Append(nil, i)), &Result{}, now.Add(time.Hour), 0)
+		if c.get(hot, now, 0) == nil {
+			t.Fatalf("an entry in use was given up after %d", i)
+		}
+	}
+	if n := c.len(); n > maxKept || n < maxKept-shards {
+		t.Errorf("%d entries", n)
+	}
+}
+
+func TestCacheEnds(t *testing.T) {
+	c := newCache(shards)
+	id, now := sha256.Sum256(nil), time.Unix(100, 0)
+	c.put(id, &Result{Subject: "a"}, now.Add(time.Second), 1)
+	if c.get(id, now, 1) == nil {
+		t.Error("not kept")
+	}
+	if c.get(id, now.Add(time.Second), 1) != nil || c.get(id, now, 2) != nil {
+		t.Error("given after its end, or in another epoch")
+	}
+	c.put(id, &Result{Subject: "b"}, now.Add(time.Second), 2)
+	if r := c.get(id, now, 2); r == nil || r.Subject != "b" || c.len() != 1 {
+		t.Error("not replaced")
+	}
+}
+
+func TestCacheTogether(t *testing.T) {
+	c := newCache(64)
+	var wait sync.WaitGroup
+	for g := range 8 {
+		wait.Go(func() {
+			for i := range 2000 {
+				id := sha256.Sum256(fmt.Append(nil, i%100, g%2))
+				if c.get(id, time.Unix(0, 0), 0) == nil {
+					c.put(id, &Result{}, time.Unix(1, 0), 0)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := c.len(); n > 64 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// A kept answer never outlives its token, nor five minutes.
+func TestKeptAnswers(t *testing.T) {
+	is := newIssuer(t)
+	v := is.verifier(nil)
+	short := is.token(member{"exp": is.clock.Load() + 10})
+	check(t, v, short, nil)
+	is.pass(39 * time.Second)
+	check(t, v, short, nil)
+	is.pass(time.Second)
+	check(t, v, short, errExpired)
+
+	long := is.token(member{"exp": is.clock.Load() + 10_000})
+	first := check(t, v, long, nil)
+	if check(t, v, long, nil) != first {
+		t.Error("judged twice")
+	}
+	is.pass(keepJWT)
+	if check(t, v, long, nil) == first {
+		t.Error("kept for more than five minutes")
+	}
+}
+
+func BenchmarkKept(b *testing.B) {
+	is := newIssuer(b)
+	v := is.verifier(nil)
+	token := is.token(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := v.Verify(b.Context(), token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkJudged(b *testing.B) {
+	is := newIssuer(b)
+	v := is.verifier(nil)
+	token := is.token(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		v.epoch.Add(1)
+		if _, err := v.Verify(b.Context(), token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

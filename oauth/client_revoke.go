@@ -1,0 +1,87 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/openbot-build/openbot-go/internal/strictjson"
+)
+
+const (
+	revokeTimeout = 5 * time.Second
+	revokeFirst   = 3 * time.Second // of the refresh token, so that the access token has its turn
+	storeTimeout  = 10 * time.Second
+)
+
+// Revoke ends a connection (D22): no more calls, tokens revoked at the issuer as
+// far as that works within 5 s, and erased whatever it said. It goes on when ctx
+// ends: deleting wins. The error tells what the issuer answered; the tokens are
+// gone all the same, unless the error is the store's, found as such with
+// ErrUnavailable absent: then call Revoke again.
+func (c *Client) Revoke(ctx context.Context, conn Connection) error {
+	ctx = context.WithoutCancel(ctx)
+	storing, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	t, err := c.o.Store.Kill(storing, conn)
+	if err != nil {
+		return fmt.Errorf("end the connection to %s: %w", conn.Endpoint, err)
+	}
+	c.mu.Lock()
+	delete(c.doubted, conn.ID)
+	c.dropPending(func(p *pending) bool { return p.signIn != nil && p.conn == conn.ID })
+	c.mu.Unlock()
+	var told error
+	if t != nil {
+		told = c.revoke(ctx, t)
+	}
+	erasing, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := c.o.Store.Erase(erasing, conn); err != nil {
+		return errors.Join(fmt.Errorf("erase the tokens for %s: %w", conn.Endpoint, err), told)
+	}
+	c.o.Log.Info("connection ended", "connection", conn.ID, "endpoint", conn.Endpoint, "revoked", told == nil)
+	return told
+}
+
+// revoke asks the issuer to forget tokens: the refresh token, then the access
+// token (C19, RFC 7009).
+func (c *Client) revoke(ctx context.Context, t *Tokens) error {
+	if t.RevocationEndpoint == "" {
+		return nil // the server has no way
+	}
+	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
+	defer cancel()
+	client := t.Client
+	if now, ok, err := c.current(ctx, t.Client); err == nil && ok {
+		client = now
+	}
+	var faults []error
+	one := func(ctx context.Context, kind string, token Secret) {
+		if token == "" {
+			return
+		}
+		a, err := c.post(ctx, t.RevocationEndpoint, client, url.Values{"token": {token.Reveal()}, "token_type_hint": {kind}})
+		if err == nil && a.status != http.StatusOK && a.status != http.StatusNoContent {
+			err = a.fault()
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("revoke the %s at the authorization server %s: %w", kind, strictjson.Quote(t.Client.Issuer), err))
+		}
+	}
+	first, cancelFirst := context.WithTimeout(ctx, revokeFirst)
+	one(first, "refresh_token", t.Refresh)
+	cancelFirst()
+	one(ctx, "access_token", t.Access)
+	return errors.Join(faults...)
+}
+
+// revokeLate revokes tokens that came too late to be kept.
+func (c *Client) revokeLate(ctx context.Context, t *Tokens) {
+	if err := c.revoke(context.WithoutCancel(ctx), t); err != nil {
+		c.o.Log.Warn("cannot revoke tokens that came too late", "connection", t.Connection.ID, "error", err)
+	}
+}

@@ -1,0 +1,186 @@
+package oauth
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/openbot-build/openbot-go/internal/accesstoken"
+)
+
+// Error codes of RFC 6750 section 3.1.
+const (
+	errorRequest = "invalid_request"
+	errorToken   = "invalid_token"
+	errorScope   = "insufficient_scope"
+)
+
+// retryAfter is in seconds: keys are asked for again after so long.
+const retryAfter = "30"
+
+// refusal is a prepared answer. Its text is fixed: nothing of the request or of
+// an internal error gets into it (G16).
+type refusal struct {
+	status    int
+	challenge []string // the WWW-Authenticate header; nil for none
+	text      string
+}
+
+// prepare makes the refusals, so that a request costs none of this.
+func (g *Guard) prepare() {
+	challenge := func(code string, scopes []string) []string {
+		var b strings.Builder
+		b.WriteString("Bearer ")
+		if code != "" {
+			b.WriteString(`error="` + code + `", `)
+		}
+		if scopes != nil {
+			b.WriteString(`scope="` + strings.Join(scopes, " ") + `", `)
+		}
+		b.WriteString(`resource_metadata="` + g.metadataURL + `"`)
+		return []string{b.String()}
+	}
+	basic := g.scopes.basic.scopes
+	g.nobody = &refusal{http.StatusUnauthorized, challenge("", basic), "sign in to use this resource\n"}
+	g.badRequest = &refusal{http.StatusBadRequest, challenge(errorRequest, nil), "send one access token, in the header Authorization\n"}
+	g.badToken = &refusal{http.StatusUnauthorized, challenge(errorToken, basic), "the access token does not open this resource\n"}
+	g.outage = &refusal{http.StatusServiceUnavailable, nil, "access tokens cannot be checked now\n"}
+	g.tooLarge = &refusal{http.StatusRequestEntityTooLarge, nil, "the request is too large\n"}
+	less := func(n *need) {
+		n.refusal = &refusal{http.StatusForbidden, challenge(errorScope, n.scopes), "this operation needs more access\n"}
+	}
+	less(g.scopes.basic)
+	for _, by := range []map[string]*need{g.scopes.methods, g.scopes.tools} {
+		for _, n := range by {
+			less(n)
+		}
+	}
+	g.scopes.refusal = less
+}
+
+// Protect lets requests with a good token through to next: the identity is in
+// their context (auth.TokenInfoFromContext, and so RequestExtra.TokenInfo of the
+// tools), and the token is gone from their headers, so that nothing behind can
+// log it or send it on (S4, S10). Preflights pass without one.
+func (g *Guard) Protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isPreflight(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		token, no := g.credentials(r)
+		if no != nil {
+			g.refuse(w, r, no)
+			return
+		}
+		result, err := g.verifier.Verify(r.Context(), token)
+		if err != nil {
+			g.log.DebugContext(r.Context(), "refuse a token", "reason", err)
+			if errors.Is(err, accesstoken.ErrInvalid) {
+				g.refuse(w, r, g.badToken)
+			} else {
+				g.refuse(w, r, g.outage)
+			}
+			return
+		}
+		c := result.Bound.(*caller)
+		if basic := g.scopes.basic; !g.scopes.enough(result.Scopes, basic.scopes) && g.scopes.one() {
+			g.refuse(w, r, basic.refusal)
+			return
+		}
+		r = r.WithContext(&callerContext{Context: r.Context(), caller: c.ctx})
+		r.Header = maps.Clone(r.Header)
+		delete(r.Header, "Authorization")
+		if !g.scopes.one() {
+			n, no := g.operation(r)
+			if no == nil && !g.scopes.enough(result.Scopes, n.scopes) {
+				no = n.refusal
+			}
+			if no != nil {
+				g.refuse(w, r, no)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isPreflight: a browser sends no token with it (S14).
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header["Origin"] != nil && r.Header["Access-Control-Request-Method"] != nil
+}
+
+// credentials finds the token (S11). Other schemes count as no credentials, and
+// so does a token in the query alone: we take none from there (C13).
+func (g *Guard) credentials(r *http.Request) (token string, no *refusal) {
+	values := r.Header["Authorization"]
+	if len(values) > 1 {
+		return "", g.badRequest
+	}
+	if len(values) == 0 {
+		return "", g.nobody
+	}
+	token, isBearer, ok := bearer(values[0])
+	switch {
+	case !isBearer:
+		return "", g.nobody
+	case !ok, r.URL.RawQuery != "" && r.URL.Query().Has("access_token"):
+		return "", g.badRequest
+	}
+	return token, nil
+}
+
+// bearer reads an Authorization header (RFC 6750 section 2.1). ok is false for
+// one that has no well-formed token. Long ones are not looked through: the
+// verifier refuses them by their length.
+func bearer(header string) (token string, isBearer, ok bool) {
+	const scheme = "bearer"
+	header = strings.Trim(header, " \t")
+	if len(header) < len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
+		return "", false, false
+	}
+	token = header[len(scheme):]
+	if token == "" {
+		return "", true, false
+	}
+	if token[0] != ' ' {
+		return "", token[0] == '\t', false // another scheme, whose name begins like this
+	}
+	token = strings.TrimLeft(token, " ")
+	if len(token) > accesstoken.MaxToken {
+		return token, true, true
+	}
+	end := len(strings.TrimRight(token, "="))
+	for i := range end {
+		c := token[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' && c != '~' && c != '+' && c != '/' {
+			return "", true, false
+		}
+	}
+	return token, true, end > 0
+}
+
+// refuse answers. A browser can read it, unless something before us has judged
+// its origin (S14).
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
+	h := w.Header()
+	if no.challenge != nil {
+		h["Www-Authenticate"] = no.challenge
+	}
+	if no.status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", retryAfter)
+	}
+	if r.Header["Origin"] != nil && h["Access-Control-Allow-Origin"] == nil {
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+	}
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(no.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write([]byte(no.text)) // who asked may be gone
+	}
+}
