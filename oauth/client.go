@@ -57,12 +57,13 @@ type DynamicRegistration struct {
 // Client signs the users of a host in. It is safe for concurrent use, and by
 // several processes over one Store.
 type Client struct {
-	o  *ClientOptions // behind a pointer, so that fmt does not print its secrets
+	o  func() *ClientOptions // a function, so that fmt does not print its secrets
 	mu sync.Mutex
 
-	begins    map[string]*pending    // by beginKey
-	refreshes map[string]*refreshing // by connection
-	doubted   map[string][32]byte    // by connection: hash of the access token that followed a refused one
+	begins    map[string]*pending      // by beginKey
+	refreshes map[string]*refreshing   // by connection
+	doubted   map[string][32]byte      // by connection: hash of the access token that followed a refused one
+	registers map[string]chan struct{} // by issuer: holds one element while nobody registers there
 }
 
 // NewClient checks the options; it does no I/O. The error names every option at
@@ -112,7 +113,10 @@ func NewClient(o *ClientOptions) (*Client, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("check the options of a sign-in client: %w", err)
 	}
-	return &Client{o: &kept, begins: map[string]*pending{}, refreshes: map[string]*refreshing{}, doubted: map[string][32]byte{}}, nil
+	return &Client{
+		o:      func() *ClientOptions { return &kept },
+		begins: map[string]*pending{}, refreshes: map[string]*refreshing{}, doubted: map[string][32]byte{}, registers: map[string]chan struct{}{},
+	}, nil
 }
 
 // redirectKind judges a redirect URI (C15) and gives the application_type of a
@@ -164,12 +168,12 @@ func (e *SignInRequired) Error() string {
 }
 
 // check is the judgement on every address that is contacted or opened (C17).
-func (c *Client) check(address string) error { return c.o.Network.CheckURL(address) }
+func (c *Client) check(address string) error { return c.o().Network.CheckURL(address) }
 
 // oneHop gives a client that follows no redirects, for requests that carry codes
 // and tokens (G11). done closes its connections.
 func (c *Client) oneHop() (client *http.Client, done func()) {
-	client = c.o.Network.Client()
+	client = c.o().Network.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client, client.CloseIdleConnections
 }

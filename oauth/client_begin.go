@@ -76,7 +76,7 @@ func (c *Client) Begin(ctx context.Context, conn Connection, o *BeginOptions) (*
 	if err := c.checkConnection(conn); err != nil {
 		return nil, fmt.Errorf("begin a sign-in: %w", err)
 	}
-	old, err := c.o.Store.Tokens(ctx, conn)
+	old, err := c.o().Store.Tokens(ctx, conn)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("begin a sign-in to %s: %w", conn.Endpoint, err)
 	}
@@ -148,7 +148,7 @@ func copySignIn(s *SignIn) *SignIn {
 
 // begin does the work of Begin. old are the tokens that are there, or nil.
 func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, old *Tokens) (*SignIn, error) {
-	client := c.o.Network.Client()
+	client := c.o().Network.Client()
 	defer client.CloseIdleConnections()
 	resource, err := c.readResource(ctx, client, conn.Endpoint, o)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, ol
 	}
 	if old != nil && !slices.Contains(resource.AuthorizationServers, old.Client.Issuer) {
 		// Another provider: what the one before gave is not used any more (O4, D22).
-		if err := c.o.Store.RemoveTokens(ctx, conn, old.Version); err != nil && !errors.Is(err, ErrConflict) {
+		if err := c.o().Store.RemoveTokens(ctx, conn, old.Version); err != nil && !errors.Is(err, ErrConflict) {
 			return nil, err
 		}
 		old = nil
@@ -166,7 +166,7 @@ func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, ol
 		return nil, err
 	}
 	a := &Attempt{
-		State: randomText(), Connection: conn, Client: *registration, RedirectURI: c.o.RedirectURI, Verifier: Secret(oauth2.GenerateVerifier()),
+		State: randomText(), Connection: conn, Client: *registration, RedirectURI: c.o().RedirectURI, Verifier: Secret(oauth2.GenerateVerifier()),
 		Scopes: scopesToAsk(o.Challenge, resource, server, old), Resource: resource.Resource, IssAdvertised: server.IssAdvertised,
 		TokenEndpoint: server.TokenEndpoint, RevocationEndpoint: server.RevocationEndpoint, Expires: time.Now().Add(attemptLifetime),
 	}
@@ -177,10 +177,10 @@ func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, ol
 	if err := c.check(address); err != nil { // what a browser opens is https and nothing else (C18)
 		return nil, fmt.Errorf("the address of the authorization request: %w", err)
 	}
-	if err := c.o.Store.AddAttempt(ctx, a); err != nil {
+	if err := c.o().Store.AddAttempt(ctx, a); err != nil {
 		return nil, err
 	}
-	c.o.Log.Info("sign-in begins", "connection", conn.ID, "endpoint", conn.Endpoint, "issuer", server.Issuer)
+	c.o().Log.Info("sign-in begins", "connection", conn.ID, "endpoint", conn.Endpoint, "issuer", server.Issuer)
 	return &SignIn{URL: address, State: a.State, Issuer: server.Issuer, Resource: a.Resource, Scopes: a.Scopes, Expires: a.Expires}, nil
 }
 

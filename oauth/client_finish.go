@@ -40,7 +40,7 @@ func (c *Client) finish(ctx context.Context, user, query string) (*Connection, e
 	if err != nil {
 		return nil, err
 	}
-	a, err := c.o.Store.TakeAttempt(ctx, state)
+	a, err := c.o().Store.TakeAttempt(ctx, state)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {
 			err = fmt.Errorf("no sign-in waits for this answer, because it was used, took longer than 10 minutes, or its app was removed; begin anew: %w", err)
@@ -87,7 +87,7 @@ func (c *Client) finish(ctx context.Context, user, query string) (*Connection, e
 		}
 		return nil, fmt.Errorf("store the tokens: %w", err)
 	}
-	c.o.Log.Info("signed in", "connection", a.Connection.ID, "issuer", a.Client.Issuer)
+	c.o().Log.Info("signed in", "connection", a.Connection.ID, "issuer", a.Client.Issuer)
 	return &a.Connection, nil
 }
 
@@ -95,13 +95,13 @@ func (c *Client) finish(ctx context.Context, user, query string) (*Connection, e
 func (c *Client) replaceTokens(ctx context.Context, t *Tokens) error {
 	for range maxConflict {
 		t.Version = 0
-		switch old, err := c.o.Store.Tokens(ctx, t.Connection); {
+		switch old, err := c.o().Store.Tokens(ctx, t.Connection); {
 		case err == nil:
 			t.Version = old.Version
 		case !errors.Is(err, ErrNotFound):
 			return err
 		}
-		if _, err := c.o.Store.PutTokens(ctx, t); !errors.Is(err, ErrConflict) {
+		if _, err := c.o().Store.PutTokens(ctx, t); !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
@@ -111,13 +111,13 @@ func (c *Client) replaceTokens(ctx context.Context, t *Tokens) error {
 // forgetRegistration lets a dynamically registered client that its server does
 // not know any more expire, so that the next sign-in registers anew.
 func (c *Client) forgetRegistration(ctx context.Context, r Registration) {
-	stored, err := c.o.Store.Registration(ctx, r.Issuer)
+	stored, err := c.o().Store.Registration(ctx, r.Issuer)
 	if err != nil || stored.ClientID != r.ClientID {
 		return
 	}
 	stored.Expires = time.Now()
-	if err := c.o.Store.PutRegistration(ctx, stored); err != nil {
-		c.o.Log.Warn("cannot forget a client that its server refuses", "issuer", r.Issuer, "error", err)
+	if err := c.o().Store.PutRegistration(ctx, stored); err != nil {
+		c.o().Log.Warn("cannot forget a client that its server refuses", "issuer", r.Issuer, "error", err)
 	}
 }
 

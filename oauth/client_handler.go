@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -69,18 +70,23 @@ func bearerOf(req *http.Request) Secret {
 //   - makes the 401 to a token that was refreshed a moment ago, because the app
 //     had refused the one before, a *SignInRequired.
 func (c *Client) Transport(conn Connection, next http.RoundTripper) http.RoundTripper {
-	return &transport{c: c, conn: conn, next: next}
+	endpoint := conn.Endpoint
+	if u, err := url.Parse(endpoint); err == nil {
+		endpoint = u.String() // as net/http writes it: letters outside ASCII escaped
+	}
+	return &transport{c: c, conn: conn, endpoint: endpoint, next: next}
 }
 
 type transport struct {
-	c    *Client
-	conn Connection
-	next http.RoundTripper
+	c        *Client
+	conn     Connection
+	endpoint string
+	next     http.RoundTripper
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := bearerOf(req)
-	if sent != "" && req.URL.String() != t.conn.Endpoint {
+	if sent != "" && req.URL.String() != t.endpoint {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
@@ -90,8 +96,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusUnauthorized && sent != "" && t.c.isDoubted(t.conn, sent) {
+	if sent == "" || !t.c.isDoubted(t.conn, sent) {
+		return resp, nil
+	}
+	if resp.StatusCode == http.StatusUnauthorized {
 		return nil, &SignInRequired{Connection: t.conn, Challenge: challengeOf(resp)}
 	}
+	t.c.trust(t.conn)
 	return resp, nil
 }

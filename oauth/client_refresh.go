@@ -62,7 +62,7 @@ func (c *Client) Refresh(ctx context.Context, conn Connection) error {
 // card and endpoint are the Store's to compare, issuer and client are compared
 // here.
 func (c *Client) stored(ctx context.Context, conn Connection) (*Tokens, error) {
-	t, err := c.o.Store.Tokens(ctx, conn)
+	t, err := c.o().Store.Tokens(ctx, conn)
 	if errors.Is(err, ErrNotFound) {
 		return nil, &SignInRequired{Connection: conn}
 	}
@@ -77,7 +77,7 @@ func (c *Client) stored(ctx context.Context, conn Connection) (*Tokens, error) {
 		return nil, fmt.Errorf("find the client of the tokens for %s: %w", conn.Endpoint, err)
 	}
 	if !ok {
-		if err := c.o.Store.RemoveTokens(ctx, conn, t.Version); err != nil && !errors.Is(err, ErrConflict) {
+		if err := c.o().Store.RemoveTokens(ctx, conn, t.Version); err != nil && !errors.Is(err, ErrConflict) {
 			return nil, fmt.Errorf("remove the tokens of another client: %w", err)
 		}
 		return nil, &SignInRequired{Connection: conn}
@@ -137,7 +137,7 @@ func (c *Client) refresh(ctx context.Context, conn Connection, old *Tokens) (*To
 func (c *Client) refreshOnce(ctx context.Context, conn Connection, old *Tokens) (*Tokens, error) {
 	holder := randomText()
 	for {
-		ok, err := c.o.Store.Lease(ctx, conn, holder, leaseTime)
+		ok, err := c.o().Store.Lease(ctx, conn, holder, leaseTime)
 		if err != nil {
 			return nil, fmt.Errorf("refresh the tokens for %s: %w", conn.Endpoint, err)
 		}
@@ -154,8 +154,8 @@ func (c *Client) refreshOnce(ctx context.Context, conn Connection, old *Tokens) 
 		}
 	}
 	defer func() {
-		if err := c.o.Store.Release(context.WithoutCancel(ctx), conn, holder); err != nil {
-			c.o.Log.Warn("cannot release the right to refresh", "connection", conn.ID, "error", err)
+		if err := c.o().Store.Release(context.WithoutCancel(ctx), conn, holder); err != nil {
+			c.o().Log.Warn("cannot release the right to refresh", "connection", conn.ID, "error", err)
 		}
 	}()
 	t, err := c.stored(ctx, conn) // again: another process may have been here
@@ -191,13 +191,13 @@ func (c *Client) refreshOnce(ctx context.Context, conn Connection, old *Tokens) 
 // refused signs out what the server refused, and only that: tokens that somebody
 // stored meanwhile stay and are used.
 func (c *Client) refused(ctx context.Context, conn Connection, tried *Tokens) (*Tokens, error) {
-	switch err := c.o.Store.RemoveTokens(ctx, conn, tried.Version); {
+	switch err := c.o().Store.RemoveTokens(ctx, conn, tried.Version); {
 	case errors.Is(err, ErrConflict):
 		return c.stored(ctx, conn)
 	case err != nil:
 		return nil, fmt.Errorf("sign out of %s: %w", conn.Endpoint, err)
 	}
-	c.o.Log.Info("signed out, the server refused the refresh token", "connection", conn.ID, "issuer", tried.Client.Issuer)
+	c.o().Log.Info("signed out, the server refused the refresh token", "connection", conn.ID, "issuer", tried.Client.Issuer)
 	return nil, &SignInRequired{Connection: conn}
 }
 
@@ -205,7 +205,7 @@ func (c *Client) refused(ctx context.Context, conn Connection, tried *Tokens) (*
 // moment is asked again: the old refresh token may be used up.
 func (c *Client) keep(ctx context.Context, fresh *Tokens) (*Tokens, error) {
 	for wait := leaseWait; ; wait *= 4 {
-		version, err := c.o.Store.PutTokens(ctx, fresh)
+		version, err := c.o().Store.PutTokens(ctx, fresh)
 		switch {
 		case err == nil:
 			fresh.Version = version
@@ -264,6 +264,13 @@ func (c *Client) isDoubted(conn Connection, sent Secret) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.doubted[conn.ID] == sha256.Sum256([]byte(sent.Reveal()))
+}
+
+// trust ends the doubt: the app has taken the token.
+func (c *Client) trust(conn Connection) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.doubted, conn.ID)
 }
 
 // after403 says what follows an answer 403 (D20).

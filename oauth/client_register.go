@@ -18,14 +18,14 @@ import (
 // one registered by hand, else its client document where the server takes them
 // (C9, D21). nil is none.
 func (c *Client) knownClient(m *serverMetadata) *Registration {
-	for _, r := range c.o.Registered {
+	for _, r := range c.o().Registered {
 		if r.Issuer == m.Issuer { // byte for byte: credentials of one issuer never go to another (C8)
 			r.AuthMethod = authMethod(r.AuthMethod, r.Secret, m.TokenAuthMethods)
 			return &r
 		}
 	}
-	if c.o.ClientID != "" && m.ClientDocuments {
-		return &Registration{Issuer: m.Issuer, ClientID: c.o.ClientID, AuthMethod: "none"}
+	if c.o().ClientID != "" && m.ClientDocuments {
+		return &Registration{Issuer: m.Issuer, ClientID: c.o().ClientID, AuthMethod: "none"}
 	}
 	return nil
 }
@@ -47,17 +47,22 @@ func authMethod(registered string, secret Secret, offered []string) string {
 // register gives the client that was registered dynamically at a server, or
 // registers one (RFC 7591) if the options allow it (D21).
 func (c *Client) register(ctx context.Context, m *serverMetadata) (*Registration, error) {
-	if c.o.Dynamic == nil || m.RegistrationEndpoint == "" {
+	if c.o().Dynamic == nil || m.RegistrationEndpoint == "" {
 		return nil, c.noClient(m)
 	}
-	stored, err := c.o.Store.Registration(ctx, m.Issuer)
-	if err == nil && (stored.Expires.IsZero() || time.Now().Before(stored.Expires)) {
-		return stored, nil
+	// One at a time: of two clients registered at once, one would be lost, and
+	// the sign-ins that it began with it.
+	turn := c.registerTurn(m.Issuer)
+	select {
+	case <-turn:
+		defer func() { turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, err
+	if stored, err := c.registration(ctx, m.Issuer); stored != nil || err != nil {
+		return stored, err
 	}
-	kind, err := redirectKind(c.o.RedirectURI)
+	kind, err := redirectKind(c.o().RedirectURI)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +80,7 @@ func (c *Client) register(ctx context.Context, m *serverMetadata) (*Registration
 		ApplicationType string   `json:"application_type"`
 		ClientName      string   `json:"client_name,omitempty"`
 		ClientURI       string   `json:"client_uri,omitempty"`
-	}{[]string{c.o.RedirectURI}, method, []string{"authorization_code", "refresh_token"}, []string{"code"}, kind, c.o.Dynamic.ClientName, c.o.Dynamic.ClientURI})
+	}{[]string{c.o().RedirectURI}, method, []string{"authorization_code", "refresh_token"}, []string{"code"}, kind, c.o().Dynamic.ClientName, c.o().Dynamic.ClientURI})
 	if err != nil {
 		return nil, err
 	}
@@ -83,10 +88,40 @@ func (c *Client) register(ctx context.Context, m *serverMetadata) (*Registration
 	if err != nil {
 		return nil, fmt.Errorf("register at the authorization server %s: %w", strictjson.Quote(m.Issuer), err)
 	}
-	if err := c.o.Store.PutRegistration(ctx, r); err != nil {
+	if stored, err := c.registration(ctx, m.Issuer); stored != nil || err != nil {
+		return stored, err // another process was faster
+	}
+	if err := c.o().Store.PutRegistration(ctx, r); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// registration gives the client that was registered at an issuer, nil when there
+// is none or its secret has ended.
+func (c *Client) registration(ctx context.Context, issuer string) (*Registration, error) {
+	r, err := c.o().Store.Registration(ctx, issuer)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("find the client registered at %s: %w", strictjson.Quote(issuer), err)
+	case !r.Expires.IsZero() && !time.Now().Before(r.Expires):
+		return nil, nil
+	}
+	return r, nil
+}
+
+func (c *Client) registerTurn(issuer string) chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	turn := c.registers[issuer]
+	if turn == nil {
+		turn = make(chan struct{}, 1)
+		turn <- struct{}{}
+		c.registers[issuer] = turn
+	}
+	return turn
 }
 
 func (c *Client) sendRegistration(ctx context.Context, m *serverMetadata, request []byte) (*Registration, error) {
@@ -140,14 +175,14 @@ func (c *Client) noClient(m *serverMetadata) error {
 	switch {
 	case m.ClientDocuments:
 		ways = append(ways, "set ClientID to the address of the host's client document")
-	case c.o.ClientID != "":
+	case c.o().ClientID != "":
 		ways = append(ways, "it does not take client documents (client_id_metadata_document_supported), which apps of this protocol need: tell the app's publisher")
 	}
 	ways = append(ways, "register the host there by hand and configure the client")
 	if m.RegistrationEndpoint != "" {
 		ways = append(ways, "or allow dynamic registration, which it offers")
 	}
-	for _, r := range c.o.Registered {
+	for _, r := range c.o().Registered {
 		// A near miss is the likeliest mistake of all.
 		if strings.TrimSuffix(r.Issuer, "/") == strings.TrimSuffix(m.Issuer, "/") {
 			ways = append(ways, fmt.Sprintf("the client that is configured for %s does not fit, because issuers are compared byte for byte", strictjson.Quote(r.Issuer)))
@@ -160,7 +195,7 @@ func (c *Client) noClient(m *serverMetadata) error {
 // by configuration. ok is false when the host does not use that client any more
 // (D22).
 func (c *Client) current(ctx context.Context, stored Registration) (r Registration, ok bool, err error) {
-	for _, r := range c.o.Registered {
+	for _, r := range c.o().Registered {
 		if r.Issuer == stored.Issuer && r.ClientID == stored.ClientID {
 			if r.AuthMethod == "" && (r.Secret == "") == (stored.Secret == "") {
 				r.AuthMethod = stored.AuthMethod
@@ -169,10 +204,10 @@ func (c *Client) current(ctx context.Context, stored Registration) (r Registrati
 			return r, true, nil
 		}
 	}
-	if stored.ClientID == c.o.ClientID && c.o.ClientID != "" {
+	if stored.ClientID == c.o().ClientID && c.o().ClientID != "" {
 		return stored, true, nil
 	}
-	switch r, err := c.o.Store.Registration(ctx, stored.Issuer); {
+	switch r, err := c.o().Store.Registration(ctx, stored.Issuer); {
 	case err == nil:
 		return *r, r.ClientID == stored.ClientID, nil
 	case errors.Is(err, ErrNotFound):

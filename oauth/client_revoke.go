@@ -26,7 +26,7 @@ func (c *Client) Revoke(ctx context.Context, conn Connection) error {
 	ctx = context.WithoutCancel(ctx)
 	storing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	t, err := c.o.Store.Kill(storing, conn)
+	t, err := c.o().Store.Kill(storing, conn)
 	if err != nil {
 		return fmt.Errorf("end the connection to %s: %w", conn.Endpoint, err)
 	}
@@ -40,10 +40,10 @@ func (c *Client) Revoke(ctx context.Context, conn Connection) error {
 	}
 	erasing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := c.o.Store.Erase(erasing, conn); err != nil {
+	if err := c.o().Store.Erase(erasing, conn); err != nil {
 		return errors.Join(fmt.Errorf("erase the tokens for %s: %w", conn.Endpoint, err), told)
 	}
-	c.o.Log.Info("connection ended", "connection", conn.ID, "endpoint", conn.Endpoint, "revoked", told == nil)
+	c.o().Log.Info("connection ended", "connection", conn.ID, "endpoint", conn.Endpoint, "revoked", told == nil)
 	return told
 }
 
@@ -82,6 +82,6 @@ func (c *Client) revoke(ctx context.Context, t *Tokens) error {
 // revokeLate revokes tokens that came too late to be kept.
 func (c *Client) revokeLate(ctx context.Context, t *Tokens) {
 	if err := c.revoke(context.WithoutCancel(ctx), t); err != nil {
-		c.o.Log.Warn("cannot revoke tokens that came too late", "connection", t.Connection.ID, "error", err)
+		c.o().Log.Warn("cannot revoke tokens that came too late", "connection", t.Connection.ID, "error", err)
 	}
 }

@@ -270,7 +270,9 @@ func vectorRefresh(t *testing.T, v clientVector) {
 				body["token_type"] = "Bearer"
 			}
 		}
-		w.as.set(func(s *fakeServer) { s.token = func(rw http.ResponseWriter, _ *http.Request) { writeJSON(rw, status, body) } })
+		w.as.set(func(s *fakeServer) {
+			s.token = func(rw http.ResponseWriter, _ *http.Request) { writeJSON(rw, status, body) }
+		})
 		err := w.client.Refresh(t.Context(), w.conn)
 		var required *SignInRequired
 		if login := errors.As(err, &required); want.Login != nil && login != *want.Login {

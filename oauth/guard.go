@@ -218,10 +218,12 @@ func bind(r *accesstoken.Result) any {
 		AllowMissingExpiration: true,
 		ClockSkew:              math.MaxInt64 / 2, // the expiry was judged, by the injected clock
 	})
-	request := &http.Request{Header: http.Header{"Authorization": {"Bearer verified"}}}
-	through(keep).ServeHTTP(nil, request) // writes only when it refuses, and that it cannot
+	through(keep).ServeHTTP(nil, &http.Request{Header: verifiedHeader}) // writes only when it refuses, and that it cannot
 	return c
 }
+
+// verifiedHeader stands for a token that the SDK need not see.
+var verifiedHeader = http.Header{"Authorization": {"bearer verified"}}
 
 // callerContext is a request's context with its caller in it.
 type callerContext struct {

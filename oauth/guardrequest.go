@@ -153,14 +153,20 @@ func bearer(header string) (token string, isBearer, ok bool) {
 	}
 	end := len(strings.TrimRight(token, "="))
 	for i := range end {
-		c := token[i]
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' && c != '~' && c != '+' && c != '/' {
+		if !tokenOctet[token[i]] {
 			return "", true, false
 		}
 	}
 	return token, true, end > 0
 }
+
+// tokenOctet tells which octets a token has, but for its padding.
+var tokenOctet = func() (set [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/") {
+		set[c] = true
+	}
+	return set
+}()
 
 // refuse answers. A browser can read it, unless something before us has judged
 // its origin (S14).

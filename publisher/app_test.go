@@ -190,6 +190,11 @@ func TestNewServer(t *testing.T) {
 				t.Errorf("%s: no extension %s", version, name)
 			}
 		}
+		app = serveApp(t, newAppServer(t, nil))
+		app.version = version
+		if got, want := app.connect("", nil).InitializeResult().Instructions, calendarCard().Description; got != want || want == "" {
+			t.Errorf("%s: instructions %q, the card says %q", version, got, want)
+		}
 	}
 }
 

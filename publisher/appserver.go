@@ -22,6 +22,8 @@ const uiExtension = "io.modelcontextprotocol/ui"
 // with the card's name, title and version, so that both tell hosts the same,
 // and with what a published app wants:
 //
+//   - the card's description as instructions, unless opts has some, so that it
+//     is known behind a gateway too;
 //   - no logging capability unless opts asks for it; it is deprecated;
 //   - the MCP Apps extension, for views;
 //   - answers to a request with an access token are marked as private, whatever
@@ -59,6 +61,9 @@ func NewServer(c *card.Card, opts *mcp.ServerOptions) (*mcp.Server, error) {
 		caps.AddExtension(uiExtension, nil)
 	}
 	o.Capabilities = &caps
+	if o.Instructions == "" {
+		o.Instructions = c.Description
+	}
 	next := o.SetCacheable
 	o.SetCacheable = func(ctx context.Context, r mcp.Request, c *mcp.Cacheable) {
 		if next != nil {

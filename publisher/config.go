@@ -304,6 +304,9 @@ func (b *builder) checkHeaders(a *app) {
 	if a.MaxBody < 0 {
 		b.fault(a.field+".MaxBody", "%d is no number of bytes; 0 is 1 MiB", a.MaxBody)
 	}
+	if a.MaxListens < 0 {
+		b.fault(a.field+".MaxListens", "%d is no number of streams; 0 is 1000", a.MaxListens)
+	}
 	if a.Server == nil && len(a.AllowedOrigins) > 0 {
 		b.fault(a.field+".AllowedOrigins", "have no effect on an endpoint that runs elsewhere")
 	}

@@ -107,8 +107,8 @@ func TestRule_McpS11_PrivateApp(t *testing.T) {
 		}
 	}
 	cfg := twoApps()
-	cfg.Apps[0].MaxBody = -1
-	if _, err := publisher.New(cfg); err == nil || !strings.Contains(err.Error(), "MaxBody") {
+	cfg.Apps[0].MaxBody, cfg.Apps[0].MaxListens = -1, -1
+	if _, err := publisher.New(cfg); err == nil || !strings.Contains(err.Error(), "MaxBody") || !strings.Contains(err.Error(), "MaxListens") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -212,14 +212,23 @@ func guarded(next mcp.MethodHandler) mcp.MethodHandler {
 func (b *builder) addMetadata(a *app) {
 	path, h := a.protected.guard.MetadataPath(), a.protected.guard.Metadata()
 	b.pub.routes[path] = h
-	r, err := http.NewRequest(http.MethodGet, "https://"+b.origin.Host()+path, nil) //nolint:noctx // answered in memory
-	if err != nil {
-		b.faultErr(a.field+".Protection", err)
-		return
+	get, preflight := b.answer(h, http.MethodGet, path), b.answer(h, http.MethodOptions, path)
+	for _, name := range []string{"Access-Control-Allow-Methods", "Access-Control-Allow-Headers"} {
+		get.header[name] = preflight.header[name] // a static host answers preflights with the same
 	}
+	b.pub.files = append(b.pub.files, File{Path: path, Header: get.header, Body: get.body})
+}
+
+// answer is what h says to a request without more.
+func (b *builder) answer(h http.Handler, method, path string) *captured {
 	c := &captured{header: http.Header{}}
+	r, err := http.NewRequest(method, b.origin.Origin()+path, nil) //nolint:noctx // answered in memory
+	if err != nil {
+		b.faultErr("Origin", err) // cannot happen: both were parsed
+		return c
+	}
 	h.ServeHTTP(c, r)
-	b.pub.files = append(b.pub.files, File{Path: path, Header: c.header, Body: c.body})
+	return c
 }
 
 // captured is an answer that stays in memory.

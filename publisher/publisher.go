@@ -157,6 +157,10 @@ type App struct {
 	// MaxBody is how many bytes of one request the endpoint reads; 0 is 1 MiB.
 	MaxBody int64
 
+	// MaxListens is how many streams of subscriptions/listen may be open at one
+	// time; 0 is 1000.
+	MaxListens int
+
 	ETag         string    // of the card, with its quotes; "" is made from the card's bytes
 	LastModified time.Time // of the card; the zero time sends none
 	CacheControl string    // of the card; "" is Config.CacheControl
@@ -237,7 +241,8 @@ func (p *Publisher) Close() error {
 	return errors.Join(errs...)
 }
 
-// File is one document as a plain GET answers it.
+// File is one document as a plain GET answers it, with the headers that allow a
+// browser's preflight.
 type File struct {
 	Path   string      // escaped, as in a URL
 	Header http.Header // without Date

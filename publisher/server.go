@@ -45,6 +45,7 @@ func newGate(cfg *Config, a *app) (*mcpgate.Gate, error) {
 		Modern:     a.protected.modern(a.Modern),
 		Private:    a.Private || a.protected != nil,
 		MaxBody:    a.MaxBody,
+		MaxListens: a.MaxListens,
 		Log:        cfg.Log,
 	}
 	if a.protected != nil {

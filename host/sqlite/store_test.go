@@ -447,6 +447,12 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
+func (l *logs) contains(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.String(), text)
+}
+
 func (l *logs) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

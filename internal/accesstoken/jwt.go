@@ -1,12 +1,13 @@
 package accesstoken
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -16,9 +17,51 @@ import (
 
 // parsed is a JWT whose signature nobody has looked at.
 type parsed struct {
-	alg, kid, typ string
-	bad           error
-	payload       []byte
+	*header
+	payload, signature []byte
+
+	head string // the header's octets, when they are new to us; else ""
+}
+
+// header is what go-jose reads of a header. An issuer's tokens share theirs
+// octet by octet, so each is read once: reading costs as much as half of an RSA
+// signature.
+type header struct {
+	jws      jose.Signature // of another token; payload and signature are not looked at
+	alg, kid string
+	fault    error
+}
+
+// verify checks the signature.
+func (j *parsed) verify(key any) bool {
+	jws := j.jws
+	jws.Signature = j.signature
+	signed := jose.JSONWebSignature{Signatures: []jose.Signature{jws}}
+	return signed.DetachedVerify(j.payload, key) == nil
+}
+
+// headers keeps those of tokens whose signature was good, so that strangers
+// cannot fill it.
+type headers struct {
+	mu  sync.RWMutex
+	all map[string]*header
+}
+
+const maxHeaders = 256
+
+func (s *headers) get(head string) *header {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.all[head]
+}
+
+func (s *headers) put(head string, h *header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil || len(s.all) == maxHeaders {
+		s.all = map[string]*header{}
+	}
+	s.all[strings.Clone(head)] = h
 }
 
 var (
@@ -30,47 +73,38 @@ var (
 	errClaims    = invalid("its claims are malformed")
 )
 
-// parseJWT reads a token in compact form. ok is false for tokens that are no
-// signed JWT: those are opaque to us, even if they have dots.
-func parseJWT(token string) (j *parsed, ok bool) {
+// parseJWT reads a token in compact form. A token that is no signed JWT is
+// errOpaque, even if it has dots: it may be one of another kind.
+func (v *Verifier) parseJWT(token string) (*parsed, error) {
 	head, rest, _ := strings.Cut(token, ".")
 	body, signature, two := strings.Cut(rest, ".")
 	if !two || strings.Contains(signature, ".") {
-		return nil, false
+		return nil, errOpaque
 	}
-	raw, err := decode(head)
-	if err != nil {
-		return nil, false
-	}
-	doc, err := strictjson.Parse(raw)
-	if err != nil || doc.Root().Kind() != strictjson.Object {
-		return nil, false
-	}
-	j = &parsed{}
-	if _, twice := doc.Root().Duplicate(); twice {
-		j.bad = errForm
-		return j, true
-	}
-	for name, v := range doc.Root().Members() {
-		// Members with keys (jwk, jku, x5c, x5u) are not looked at (S12).
-		switch string(name) {
-		case "alg":
-			j.alg = v.Text()
-		case "typ":
-			j.typ = v.Text()
-		case "kid":
-			j.kid = v.Text()
-			if v.Kind() != strictjson.String {
-				j.bad = errForm
-			}
-		case "crit", "b64":
-			j.bad = errCrit
+	j := &parsed{header: v.headers.get(head)}
+	if j.header == nil {
+		if !isObject(head) {
+			return nil, errOpaque
 		}
+		j.head = head
+		// Duplicate names in the header, and other algorithms than are given, are
+		// refused in here.
+		signed, err := jose.ParseSignedCompact(token, v.algorithms)
+		if errors.As(err, new(*jose.ErrUnexpectedSignatureAlgorithm)) {
+			return nil, errAlgorithm
+		}
+		if err != nil {
+			return nil, errForm
+		}
+		j.header = newHeader(signed.Signatures[0])
 	}
-	if j.payload, err = decode(body); err != nil {
-		j.bad = errForm
+	var err1, err2 error
+	j.payload, err1 = decode(body)
+	j.signature, err2 = decode(signature)
+	if err1 != nil || err2 != nil {
+		return nil, errForm
 	}
-	return j, true
+	return j, nil
 }
 
 // decode is base64url without padding and, unlike the standard library's
@@ -82,22 +116,34 @@ func decode(s string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(s)
 }
 
-// fault judges the header (J2).
-func (j *parsed) fault() error {
-	typ := j.typ
-	if i := strings.LastIndexByte(typ, '/'); i >= 0 {
-		if !strings.EqualFold(typ[:i], "application") {
-			return errTyp
-		}
+// isObject reports whether a token begins like a JWT.
+func isObject(head string) bool {
+	raw, err := decode(head)
+	if err != nil {
+		return false
+	}
+	doc, err := strictjson.Parse(raw)
+	return err == nil && doc.Root().Kind() == strictjson.Object
+}
+
+// newHeader judges a header (J2). Keys in it, or addresses of keys, are not
+// looked at (S12).
+func newHeader(jws jose.Signature) *header {
+	h := &header{jws: jws, alg: jws.Protected.Algorithm, kid: jws.Protected.KeyID}
+	extra := jws.Protected.ExtraHeaders
+	_, crit := extra["crit"]
+	_, b64 := extra["b64"]
+	typ, _ := extra[jose.HeaderType].(string)
+	if i := strings.LastIndexByte(typ, '/'); i >= 0 && strings.EqualFold(typ[:i], "application") {
 		typ = typ[i+1:]
 	}
 	switch {
-	case j.bad != nil:
-		return j.bad
+	case crit || b64:
+		h.fault = errCrit
 	case !strings.EqualFold(typ, "at+jwt"):
-		return errTyp
+		h.fault = errTyp
 	}
-	return nil
+	return h
 }
 
 // claims are what we use of a JWT's payload, or of an introspection's answer.
@@ -194,7 +240,7 @@ const maxTries = 4
 
 // verify checks the signature by the issuer's keys. For errUnknownKey it tells
 // when the keys may be asked for again.
-func (is *issuer) verify(ctx context.Context, token string, j *parsed) (again time.Time, err error) {
+func (is *issuer) verify(ctx context.Context, j *parsed) (again time.Time, err error) {
 	if !slices.Contains(is.algorithms, jose.SignatureAlgorithm(j.alg)) {
 		return again, errAlgorithm
 	}
@@ -202,13 +248,8 @@ func (is *issuer) verify(ctx context.Context, token string, j *parsed) (again ti
 	if err != nil {
 		return again, err
 	}
-	signed, err := jose.ParseSignedCompact(token, is.algorithms)
-	if err != nil {
-		return again, errForm
-	}
 	for _, k := range keys[:min(len(keys), maxTries)] {
-		payload, err := signed.Verify(k.public)
-		if err == nil && bytes.Equal(payload, j.payload) {
+		if j.verify(k.public) {
 			return again, nil
 		}
 	}

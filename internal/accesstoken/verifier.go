@@ -113,6 +113,9 @@ type Verifier struct {
 	log      *slog.Logger
 	issuers  []*issuer
 
+	algorithms []jose.SignatureAlgorithm // of all issuers
+	headers    headers
+
 	epoch   atomic.Uint64 // counts changes of keys: what was judged before is judged again
 	kept    *cache        // good tokens
 	refused *cache        // tokens whose key is not there, for the cool-down
@@ -156,6 +159,9 @@ func New(o *Options) (*Verifier, error) {
 				return nil, fmt.Errorf("issuer %s: %w", in.URL, err)
 			}
 			is.algorithms = append(is.algorithms, jose.SignatureAlgorithm(name))
+			if !slices.Contains(v.algorithms, jose.SignatureAlgorithm(name)) {
+				v.algorithms = append(v.algorithms, jose.SignatureAlgorithm(name))
+			}
 		}
 		d := &discovery{ask: in.Discover, now: v.now}
 		is.keys = &source{
@@ -202,12 +208,15 @@ var (
 // judge does the work for a token that is not kept. until is how long the answer
 // may be used again; for errUnknownKey it is the end of the cool-down.
 func (v *Verifier) judge(ctx context.Context, token string, id tokenID, now time.Time) (r *Result, until time.Time, err error) {
-	j, isJWT := parseJWT(token)
-	if !isJWT {
+	j, err := v.parseJWT(token)
+	if errors.Is(err, errOpaque) {
 		return v.judgeOpaque(ctx, token, id, now)
 	}
-	if err := j.fault(); err != nil {
+	if err != nil {
 		return nil, until, err
+	}
+	if j.fault != nil {
+		return nil, until, j.fault
 	}
 	c, err := parseClaims(j.payload)
 	if err != nil {
@@ -221,8 +230,11 @@ func (v *Verifier) judge(ctx context.Context, token string, id tokenID, now time
 	if err := v.check(c, now, true); err != nil {
 		return nil, until, err
 	}
-	if until, err = is.verify(ctx, token, j); err != nil {
+	if until, err = is.verify(ctx, j); err != nil {
 		return nil, until, err
+	}
+	if j.head != "" {
+		v.headers.put(j.head, j.header)
 	}
 	until = earlier(now.Add(keepJWT), c.expires.Add(v.leeway))
 	if is.always {

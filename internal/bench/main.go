@@ -45,6 +45,8 @@ type comparison struct {
 	most   time.Duration // promised cost of an operation; 0: none
 	memory int64         // promised most memory; 0: none
 	rate   float64       // promised operations a second; 0: none
+
+	allocs, mostAllocs float64 // of an operation, more than the base's, and promised; mostAllocs 0: not measured
 }
 
 // base is another way to do the same work.
@@ -52,6 +54,7 @@ type base struct {
 	what  string // in a few words
 	side  side
 	ratio float64       // promised: ours over this is at most so much; 0: no promise
+	plus  time.Duration // with ratio: and so much more
 	extra time.Duration // promised: ours costs at most so much more; 0: no promise
 }
 
@@ -102,6 +105,7 @@ func run(ctx context.Context, rounds int, only string, s *size) error {
 		{"tools/call", calls},
 		{"documents", reading},
 		{"robots", robotsFiles},
+		{"sign-in", signIns},
 		{"frontier", frontiers},
 		{"crawl", crawls},
 	} {
@@ -166,6 +170,7 @@ func (c *comparison) print(ours []sample, theirs [][]sample) {
 		notes = append(notes, fmt.Sprintf("%d MiB resident", rss>>20))
 		notes = append(notes, promise(c.memory > 0, fmt.Sprintf("at most %d MiB", c.memory>>20), rss <= c.memory)...)
 	}
+	notes = append(notes, promise(c.mostAllocs > 0, fmt.Sprintf("%.0f allocations more, at most %.0f", c.allocs, c.mostAllocs), c.allocs <= c.mostAllocs)...)
 	if c.unit != "" {
 		wall := median(ours, func(s sample) time.Duration { return s.wall })
 		notes = append(notes, rate(wall, c.unit))
@@ -177,7 +182,11 @@ func (c *comparison) print(ours []sample, theirs [][]sample) {
 	for i := range c.bases {
 		b := median(theirs[i], cpu)
 		ratio := float64(a) / float64(b)
-		more := slices.Concat(notes, promise(c.bases[i].ratio > 0, fmt.Sprintf("ratio at most %.2f", c.bases[i].ratio), ratio <= c.bases[i].ratio),
+		text, limit := fmt.Sprintf("ratio at most %.2f", c.bases[i].ratio), time.Duration(c.bases[i].ratio*float64(b))+c.bases[i].plus
+		if c.bases[i].plus > 0 {
+			text += " and " + show(c.bases[i].plus)
+		}
+		more := slices.Concat(notes, promise(c.bases[i].ratio > 0, text, a <= limit),
 			promise(c.bases[i].extra > 0, fmt.Sprintf("%s more, at most %s", show(a-b), show(c.bases[i].extra)), a-b <= c.bases[i].extra),
 			[]string{"base: " + c.bases[i].what})
 		if c.unit != "" {

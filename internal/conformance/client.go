@@ -47,6 +47,15 @@ type scenario struct {
 	} `json:"toolCalls"`
 }
 
+// clientCommand runs this program as the client.
+func clientCommand() (string, error) {
+	self, err := os.Executable()
+	if err == nil && strings.ContainsAny(self, " \t") {
+		err = fmt.Errorf("the suite takes no command with a space in its path: %s", self)
+	}
+	return self + " client", err
+}
+
 // client is the command that the suite runs against its servers. It uses what
 // the server at an address offers, as a host would: the product's network and
 // sign-in below the SDK's client.
@@ -67,7 +76,7 @@ func client(ctx context.Context, address string) (err error) {
 			return fmt.Errorf("read the suite's context: %w", err)
 		}
 	}
-	v, err := newVisitor(t, endpoint, &s)
+	v, err := newVisitor(ctx, t, endpoint, &s)
 	if err != nil {
 		return err
 	}
@@ -90,7 +99,7 @@ type visitor struct {
 	browse func(ctx context.Context, address string) (redirect string, err error)
 }
 
-func newVisitor(t *translator, endpoint string, s *scenario) (*visitor, error) {
+func newVisitor(ctx context.Context, t *translator, endpoint string, s *scenario) (*visitor, error) {
 	network, err := t.network()
 	if err != nil {
 		return nil, err
@@ -108,7 +117,7 @@ func newVisitor(t *translator, endpoint string, s *scenario) (*visitor, error) {
 	if v.oauth, err = oauth.NewClient(o); err != nil {
 		return nil, err
 	}
-	return v, o.Store.Add(context.Background(), v.conn)
+	return v, o.Store.Add(ctx, v.conn)
 }
 
 // open is the browser of a user who has nothing to do: the suite's servers ask

@@ -1,8 +1,17 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
+	"slices"
+	"sync"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/openbot-build/openbot-go/oauth"
 )
 
 // The suite runs this test program again as the client.
@@ -19,9 +28,60 @@ func TestMain(m *testing.M) {
 // is not to be trusted.
 func TestClientConformance(t *testing.T) {
 	b := packages(t)
-	self, err := os.Executable()
+	command, err := clientCommand()
 	if err != nil {
 		t.Fatal(err)
 	}
-	passes(t, b, clients, self+" client")
+	passes(t, b, clients, command)
+}
+
+// A client that does nothing passes nothing, though the suite itself has a good
+// word for it in one scenario.
+func TestClientConformanceCatches(t *testing.T) {
+	v, err := packages(t).judge(t.Context(), clients, "false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.passed) != 0 || v.check() == nil {
+		t.Errorf("passed: %q", v.passed)
+	}
+}
+
+// The SDK answers a refused server/discover with an initialize. Where that one
+// needs no token the challenge would be lost; firstAnswer keeps it. Once the SDK
+// does so itself, firstAnswer can go.
+func TestFirstAnswer(t *testing.T) {
+	n := newLoopback(t)
+	var mu sync.Mutex
+	var methods []string
+	n.serve("apps.example.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var message struct{ Method string }
+		_ = json.NewDecoder(r.Body).Decode(&message)
+		mu.Lock()
+		methods = append(methods, message.Method)
+		mu.Unlock()
+		if message.Method == "initialize" {
+			http.Error(w, "only 2026-07-28", http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer scope="notes.read"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	f := &flow{T: t, authority: &authority{}, net: n, network: n.network(t)}
+	v := f.visitor()
+
+	need := new(oauth.SignInRequired)
+	if err := v.connect(t.Context()); !errors.As(err, &need) || !slices.Equal(need.Challenge.Scope, []string{"notes.read"}) {
+		t.Errorf("the challenge is lost: %v", err)
+	}
+	if !slices.Equal(methods, []string{"server/discover"}) {
+		t.Errorf("requests %q", methods)
+	}
+
+	_, err := mcp.NewClient(&mcp.Implementation{Name: "plain", Version: "1.0.0"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: notesApp, HTTPClient: v.http, OAuthHandler: v.oauth.Handler(v.conn), DisableStandaloneSSE: true, MaxRetries: -1,
+	}, &mcp.ClientSessionOptions{ProtocolVersion: modern})
+	if err == nil || errors.As(err, &need) {
+		t.Errorf("the SDK keeps the challenge: %v", err)
+	}
 }

@@ -72,7 +72,7 @@ func conform(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
+	command, err := clientCommand()
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func conform(ctx context.Context, out io.Writer) error {
 	for _, s := range slices.Concat(servers, []set{clients}) {
 		target := e.url
 		if s.side == "client" {
-			target = self + " client"
+			target = command
 		}
 		v, err := b.judge(ctx, s, target)
 		if v == nil {

@@ -36,8 +36,8 @@ const mockDomain = "mock.example.com"
 
 var (
 	// Either form as it stands in text, and as it stands in a query or a form.
-	suiteName  = regexp.MustCompile(`http://localhost:([1-9][0-9]*)|http%3A%2F%2Flocalhost%3A([1-9][0-9]*)`)
-	clientName = regexp.MustCompile(`https://p([1-9][0-9]*)\.mock\.example\.com|https%3A%2F%2Fp([1-9][0-9]*)\.mock\.example\.com`)
+	suiteName  = regexp.MustCompile(`http://localhost:([1-9][0-9]{0,4})|http%3A%2F%2Flocalhost%3A([1-9][0-9]{0,4})`)
+	clientName = regexp.MustCompile(`https://p([1-9][0-9]{0,4})\.mock\.example\.com|https%3A%2F%2Fp([1-9][0-9]{0,4})\.mock\.example\.com`)
 )
 
 // errForeignName ends an exchange in which a side used a name that only the
@@ -48,17 +48,18 @@ var errForeignName = errors.New("a name of the other side of the translator")
 type translator struct {
 	net   *fakenet.Net
 	proxy http.Handler
+	plain *http.Transport // to the suite
 
 	mu    sync.Mutex
 	known map[string]bool // hosts that the client has heard of
 }
 
 func newTranslator() *translator {
-	t := &translator{net: fakenet.New(), known: map[string]bool{}}
+	t := &translator{net: fakenet.New(), known: map[string]bool{}, plain: &http.Transport{DisableCompression: true}}
 	t.proxy = &httputil.ReverseProxy{
 		Rewrite:        t.request,
 		ModifyResponse: t.answer,
-		Transport:      &http.Transport{DisableCompression: true},
+		Transport:      t.plain,
 		FlushInterval:  -1,                         // events come one by one
 		ErrorLog:       log.New(io.Discard, "", 0), // the exchange ends, which the client sees
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -72,7 +73,10 @@ func (t *translator) network() (*publicnet.Network, error) {
 }
 
 // close ends all connections.
-func (t *translator) close() { t.net.Close() }
+func (t *translator) close() {
+	t.net.Close()
+	t.plain.CloseIdleConnections()
+}
 
 // toClient translates what the suite says. Each server that it names is there
 // for the client from then on.

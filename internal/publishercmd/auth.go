@@ -67,9 +67,13 @@ type reading struct {
 func (c *configFile) protections(how *reading) {
 	c.protected = map[int]*oauth.Protection{}
 	for i := range c.settings.Apps {
-		if a := &c.settings.Apps[i]; a.Auth != nil && a.Hosted == nil {
-			c.protect(i, a.Auth, how)
+		a := &c.settings.Apps[i]
+		if a.Auth == nil || a.Hosted != nil {
+			continue
 		}
+		here := *how
+		here.offline = here.offline || a.Builtin == "" && a.Upstream == nil // nothing is checked here
+		c.protect(i, a.Auth, &here)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -62,13 +63,13 @@ func (c *initCommand) from(ctx context.Context, env *Env, d *draft) ([]byte, err
 		return nil, badCallf("--from: %s", strings.TrimSpace(strings.Join(lines, "; ")))
 	}
 	said := &tail{}
-	opts.Stderr, opts.StartTimeout = said, c.Wait
+	opts.Stderr, opts.StartTimeout, opts.FailFast = said, c.Wait, true
 	gw, err := gateway.New(ctx, opts)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		text := "--from: " + mask(oneLine(err), secrets)
+		text := "--from: " + mask(oneLine(err), secrets) + advice(err)
 		if last := said.String(); last != "" && !strings.Contains(text, oneLine(errors.New(last[strings.LastIndexByte(last, '\n')+1:]))) {
 			text += "\nthe last that it said:\n" + mask(last, secrets)
 		}
@@ -99,6 +100,23 @@ func (c *initCommand) from(ctx context.Context, env *Env, d *draft) ([]byte, err
 	}
 	opts.StartTimeout = 0 // as it stands in the file
 	return data, proven(data, file.dir, env, gw, opts)
+}
+
+// advice says what to do about a server that does not answer, where that can be
+// told.
+func advice(err error) string {
+	text := err.Error()
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(text, "connection refused"):
+		return "; nobody listens there: start the server first, or correct the address"
+	case strings.Contains(text, "HTTP status 401") || strings.Contains(text, "HTTP status 403"):
+		return "; it wants a credential: give it with --header 'Authorization: Bearer ${TOKEN}'"
+	case strings.Contains(text, "HTTP status 404") || strings.Contains(text, "HTTP status 405") || strings.Contains(text, "no MCP server: it answers"):
+		return "; the address is not that of an MCP endpoint, which often ends in /mcp or /sse"
+	case strings.Contains(text, "no MCP server"):
+		return "; name a program that speaks MCP over its standard input and output"
+	}
+	return ""
 }
 
 // proven reports why what init wrote could not be served, which is a fault of

@@ -136,6 +136,7 @@ type endpoint struct {
 	slug    string
 	origins []string // that may call from a browser
 	quota   *shared  // nil: none
+	clients *clients // of this app alone; nil: the ones of all apps
 	streams int      // open at one time; 0: no limit of ours
 	open    atomic.Int64
 	up      *upstream

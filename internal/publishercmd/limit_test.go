@@ -180,6 +180,59 @@ func TestLimitBody(t *testing.T) {
 	}
 }
 
+// An app's own limits stand in place of the general ones, one by one.
+func TestLimitsOfOneApp(t *testing.T) {
+	const second = `  - slug: second
+    name: com.example/second
+    version: 1.0.0
+    description: Say hello too.
+    builtin: echo
+    limits: {client: {rate: 0.001, burst: 1}, body: 3KiB, streams: 7}
+limits:
+  client: {rate: 0.001, burst: 2}
+  app: {rate: 0.001, burst: 4}
+  body: 2KiB
+  streams: 9
+`
+	s, _ := siteOf(t, echoConfig+second)
+	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = "/mcp/second"
+		s.ServeHTTP(w, r)
+	})
+	for i, tt := range []struct {
+		h    http.Handler
+		peer string
+		want int
+	}{
+		{other, "192.0.2.1:5", 200}, {other, "192.0.2.1:5", 429}, // its own: 1
+		{s, "192.0.2.1:5", 200}, {s, "192.0.2.1:5", 200}, {s, "192.0.2.1:5", 429}, // the general one: 2, of which nothing was used
+		{other, "192.0.2.2:5", 200}, {other, "192.0.2.3:5", 200}, {other, "192.0.2.4:5", 200}, {other, "192.0.2.5:5", 429}, // of the app: 4
+	} {
+		if w := discoverFrom(tt.h, tt.peer); w.Code != tt.want {
+			t.Errorf("call %d: status %d, want %d", i, w.Code, tt.want)
+		}
+	}
+	apps := s.current.Load().config.Apps
+	if apps[0].MaxBody != 2<<10 || apps[1].MaxBody != 3<<10 || apps[0].MaxListens != 9 || apps[1].MaxListens != 7 {
+		t.Errorf("bodies %d and %d, streams %d and %d", apps[0].MaxBody, apps[1].MaxBody, apps[0].MaxListens, apps[1].MaxListens)
+	}
+	for config, want := range map[string]string{
+		strings.Replace(echoConfig, "builtin: echo", "endpoint: https://mcp.example.net/x", 1) + "    limits: {streams: 1}\n": "apps[0].limits: have no effect",
+		echoConfig + "    limits: {streams: -1}\n":               "apps[0].limits.streams: write a number above 0",
+		echoConfig + "    limits: {client: {burst: 1}}\n":        "apps[0].limits.client.burst: ",
+		echoConfig + "    limits: {body: many}\n":                "apps[0].limits.body: ",
+		echoConfig + "    limits: {app: {rate: 1, bursts: 2}}\n": "unknown field",
+	} {
+		file, err := parseConfig("c.yaml", t.TempDir(), []byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := file.faults.Error(); !strings.Contains(got, want) {
+			t.Errorf("no %q in %q of:\n%s", want, got, config)
+		}
+	}
+}
+
 // Calls under way and open streams are bounded, and what ended makes room.
 func TestLimitConcurrent(t *testing.T) {
 	c := newClients(&quota{Concurrent: 1})

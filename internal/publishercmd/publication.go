@@ -118,9 +118,8 @@ func (c *configFile) app(i int) (app publisher.App, faults faultList) {
 		Slug: a.Slug, Identifier: a.Identifier, MCPURL: a.Endpoint, CardURL: a.CardURL, PageURL: a.PageURL, CatalogURL: a.CatalogURL,
 		AllowedOrigins: a.AllowedOrigins, ModernOnly: a.ModernOnly, NoIndex: a.NoIndex, CacheControl: a.CacheControl, ETag: a.ETag, Lang: a.Lang,
 	}
-	if l := c.settings.Limits; l != nil {
-		app.MaxBody = l.body
-	}
+	l := c.limits(i)
+	app.MaxBody, app.MaxListens = l.body, l.Streams
 	app.Protection = c.protected[i]
 	if a.LastModified != "" {
 		t, err := parseTime(a.LastModified)

@@ -39,17 +39,25 @@ const servedConfig = echoConfig + `  - slug: renamed
     card_url: https://apps.example.com/mcp/lost/server-card
 `
 
+// lockedConfig is the publication that scripts find at $LOCKED: its app wants a
+// sign-in.
+const lockedConfig = echoConfig + `    auth: {issuers: [{url: "https://signin.example.com"}], scopes: {basic: [notes.read]}}
+`
+
 // The command as a person and a script meet it. A publication is served at $ADDR
-// for apps.example.com, with the certificate $CA; $UPSTREAM is an MCP server
-// over plain HTTP.
+// for apps.example.com, and one with a sign-in at $LOCKED, both with the
+// certificate $CA; $UPSTREAM is an MCP server over plain HTTP.
 func TestScripts(t *testing.T) {
 	cert, key, _ := certificate(t, "apps.example.com")
 	log, _ := start(t, "serve", "--config", write(t, "c.yaml", servedConfig), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
 	addr := log.wait(t, `msg=serving addr=(\S+)`)
+	lockedLog, _ := start(t, "serve", "--config", write(t, "c.yaml", lockedConfig), "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key)
+	lockedAddr := lockedLog.wait(t, `msg=serving addr=(\S+)`)
 	plainLog, _ := start(t, "serve", "--config", write(t, "c.yaml", echoConfig), "--listen", "127.0.0.1:0")
 	plainAddr := plainLog.wait(t, `msg=serving addr=(\S+)`)
 	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, Setup: func(env *testscript.Env) error {
 		env.Setenv("ADDR", addr)
+		env.Setenv("LOCKED", lockedAddr)
 		env.Setenv("UPSTREAM", "http://"+plainAddr+"/mcp/hello")
 		env.Setenv("CA", cert)
 		return nil

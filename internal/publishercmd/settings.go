@@ -71,6 +71,7 @@ type appConfig struct {
 	Upstream       *upstreamConfig `yaml:"upstream"`
 	AllowedOrigins []string        `yaml:"allowed_origins"`
 	ModernOnly     bool            `yaml:"modern_only"`
+	Limits         *limits         `yaml:"limits"` // in place of the general ones
 	Auth           *authConfig     `yaml:"auth"`
 
 	CardURL    string `yaml:"card_url"`

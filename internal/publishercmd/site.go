@@ -38,18 +38,18 @@ func newEdition(file *configFile, pub *publication, m *metrics) *edition {
 			e.kinds[f.Path] = "page"
 		}
 	}
-	l := file.settings.Limits
-	if l == nil {
-		l = &limits{}
-	}
 	for n, i := range pub.apps {
 		a, up := &pub.config.Apps[n], file.upstreams[i]
 		if a.Server == nil && up == nil {
 			continue
 		}
+		l := file.limits(i)
 		ep := &endpoint{slug: a.Slug, origins: file.settings.Apps[i].AllowedOrigins, streams: l.Streams, up: up, labels: m.labels(a.Slug)}
 		if l.App != nil {
 			ep.quota = &shared{party: *newParty(l.App)}
+		}
+		if own := file.settings.Apps[i].Limits; own != nil && own.Client != nil {
+			ep.clients = newClients(own.Client)
 		}
 		e.endpoints[file.endpointPath(i)] = ep
 	}
@@ -188,7 +188,11 @@ func (s *site) admit(w *recorder, r *http.Request, ep *endpoint, client netip.Ad
 		}
 	}
 	var wait time.Duration
-	if table := s.clients.Load(); table != nil {
+	table := s.clients.Load()
+	if ep.clients != nil {
+		table = ep.clients
+	}
+	if table != nil {
 		if leaves[1], wait = table.enter(client, now); wait > 0 {
 			return over("client", wait, "too many calls from your address: slow down")
 		}

@@ -1,6 +1,7 @@
 package publishercmd
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/url"
@@ -35,7 +36,7 @@ const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 type limits struct {
 	Body    verbatim `yaml:"body"`    // of one request to an endpoint
 	Streams int      `yaml:"streams"` // open at one time, of each app
-	Client  *quota   `yaml:"client"`  // of each client address at all endpoints
+	Client  *quota   `yaml:"client"`  // of each client address, at all endpoints that have none of their own
 	App     *quota   `yaml:"app"`     // of each app
 
 	body int64
@@ -66,32 +67,17 @@ func (c *configFile) checkTuning() {
 		c.checkTLS(t, bad)
 	}
 	if l := c.settings.Limits; l != nil {
-		if l.Body != "" {
-			var err error
-			switch l.body, err = parseSize(string(l.Body)); {
-			case err != nil:
-				bad("limits.body", "%v", err)
-			case l.body > maxBody:
-				bad("limits.body", "a request is held in memory: write 64MiB or less")
-			}
+		l.check("limits", bad)
+	}
+	for i := range c.settings.Apps {
+		a := &c.settings.Apps[i]
+		if a.Limits == nil {
+			continue
 		}
-		if l.Streams < 0 {
-			bad("limits.streams", "write a number above 0, or leave it out")
-		}
-		for name, q := range map[string]*quota{"client": l.Client, "app": l.App} {
-			if q == nil {
-				continue
-			}
-			path := "limits." + name
-			if q.Rate < 0 || math.IsNaN(q.Rate) || math.IsInf(q.Rate, 0) {
-				bad(path+".rate", "write calls a second, above 0, or leave it out")
-			}
-			if q.Burst < 0 || q.Burst > 0 && q.Rate == 0 {
-				bad(path+".burst", "write how many calls may come at once, above 0, together with rate")
-			}
-			if q.Concurrent < 0 {
-				bad(path+".concurrent", "write a number above 0, or leave it out")
-			}
+		path := fmt.Sprintf("apps[%d].limits", i)
+		a.Limits.check(path, bad)
+		if a.Builtin == "" && a.Upstream == nil {
+			bad(path, "have no effect on an endpoint that runs elsewhere")
 		}
 	}
 	if t := c.settings.Telemetry; t != nil {
@@ -104,6 +90,55 @@ func (c *configFile) checkTuning() {
 			bad("telemetry.sample", "write a share between 0 and 1")
 		}
 	}
+}
+
+// check finds the faults of limits that stand at a path.
+func (l *limits) check(path string, bad func(path, format string, args ...any)) {
+	if l.Body != "" {
+		var err error
+		switch l.body, err = parseSize(string(l.Body)); {
+		case err != nil:
+			bad(path+".body", "%v", err)
+		case l.body > maxBody:
+			bad(path+".body", "a request is held in memory: write 64MiB or less")
+		}
+	}
+	if l.Streams < 0 {
+		bad(path+".streams", "write a number above 0, or leave it out")
+	}
+	for name, q := range map[string]*quota{"client": l.Client, "app": l.App} {
+		if q == nil {
+			continue
+		}
+		path := path + "." + name
+		if q.Rate < 0 || math.IsNaN(q.Rate) || math.IsInf(q.Rate, 0) {
+			bad(path+".rate", "write calls a second, above 0, or leave it out")
+		}
+		if q.Burst < 0 || q.Burst > 0 && q.Rate == 0 {
+			bad(path+".burst", "write how many calls may come at once, above 0, together with rate")
+		}
+		if q.Concurrent < 0 {
+			bad(path+".concurrent", "write a number above 0, or leave it out")
+		}
+	}
+}
+
+// limits are those of app i: its own, and the general ones where it has none.
+func (c *configFile) limits(i int) limits {
+	var l limits
+	if c.settings.Limits != nil {
+		l = *c.settings.Limits
+	}
+	own := c.settings.Apps[i].Limits
+	if own == nil {
+		return l
+	}
+	if own.Body != "" {
+		l.Body, l.body = own.Body, own.body
+	}
+	l.Streams = cmp.Or(own.Streams, l.Streams)
+	l.Client, l.App = cmp.Or(own.Client, l.Client), cmp.Or(own.App, l.App)
+	return l
 }
 
 func (c *configFile) checkTLS(t *tlsConfig, bad func(path, format string, args ...any)) {

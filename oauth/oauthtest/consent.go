@@ -56,17 +56,15 @@ type page struct {
 // consent is the user's part of a sign-in: the page, and the answer to it. Every
 // sign-in asks, so a document that changed never rides on an old consent (A3, M7).
 func (s *Server) consent(w http.ResponseWriter, r *http.Request, as *goidc.AuthnSession, c *goidc.Client) (goidc.Status, error) {
-	if as.Status == "" { // just begun: what the protocol library does not insist on
-		switch {
-		case as.CodeChallengeMethod != goidc.CodeChallengeMethodSHA256 || len(as.CodeChallenge) != 43:
-			return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidRequest, "PKCE with S256 is required")
-		case len(as.Resources) != 1:
-			return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidTarget, "a sign-in is for one resource")
-		case as.ResponseMode != "" && as.ResponseMode != goidc.ResponseModeQuery:
-			return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidRequest, "the response mode is query")
-		case as.Prompt == goidc.PromptTypeNone:
-			return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeLoginRequired, "nobody is signed in here")
-		}
+	switch { // what the protocol library does not insist on
+	case as.CodeChallengeMethod != goidc.CodeChallengeMethodSHA256 || len(as.CodeChallenge) != 43:
+		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidRequest, "PKCE with S256 is required")
+	case len(as.Resources) != 1:
+		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidTarget, "a sign-in is for one resource")
+	case as.ResponseMode != "" && as.ResponseMode != goidc.ResponseModeQuery:
+		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidRequest, "the response mode is query")
+	case as.Prompt == goidc.PromptTypeNone:
+		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeLoginRequired, "nobody is signed in here")
 	}
 	if r.Method != http.MethodPost {
 		return goidc.StatusPending, s.show(w, r, as, c, "", "")

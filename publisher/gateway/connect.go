@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -36,7 +39,8 @@ func (g *Gateway) run(ctx context.Context, ready chan<- error) {
 		err := g.session(ctx, client, func() { ready <- nil })
 		_, never := errors.AsType[*startError](err)
 		_, died := errors.AsType[*endedError](err)
-		if (never || died) && g.server == nil {
+		final := never || died || isFinal(err) && (g.opts.FailFast || errors.Is(err, errNoServer) && len(g.opts.Command) > 0)
+		if final && g.server == nil {
 			ready <- err
 			return
 		}
@@ -75,6 +79,7 @@ func (g *Gateway) session(ctx context.Context, client *http.Client, first func()
 	}()
 	var found *lists
 	if err == nil {
+		g.hear("")
 		if found, err = g.load(starting, l); err != nil {
 			err = fmt.Errorf("read the upstream's lists: %w", err)
 		}
@@ -116,6 +121,7 @@ func (g *Gateway) connect(ctx, life context.Context, client *http.Client) (*link
 		g.opts.Log.Debug(msg, args...) //nolint:sloglint // constants of link.go
 	}
 	l.notify = func(m *message) { s.notify(m, g.opts.Log) }
+	l.noise = g.hear
 	if len(g.opts.Command) > 0 {
 		if _, err := startProcess(&g.opts, l, g.secrets); err != nil {
 			return nil, nil, err
@@ -149,6 +155,23 @@ func (g *Gateway) connect(ctx, life context.Context, client *http.Client) (*link
 	}
 	l.ch = e
 	return l, s, g.clean(g.initialize(ctx, l))
+}
+
+// errNoServer is something else than an MCP server.
+var errNoServer = errors.New("this is no MCP server")
+
+// isFinal tells whether a fault is there to stay until somebody mends it.
+func isFinal(err error) bool {
+	if refused, ok := errors.AsType[*statusError](err); ok {
+		return refused.status < 500 && refused.status != http.StatusTooManyRequests
+	}
+	if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return rpc.Code == mcp.CodeUnsupportedProtocolVersion
+	}
+	name, isName := errors.AsType[*net.DNSError](err)
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, isPlain := errors.AsType[tls.RecordHeaderError](err)
+	return errors.Is(err, errNoServer) || errors.Is(err, syscall.ECONNREFUSED) || isName && name.IsNotFound || isCertificate || isPlain
 }
 
 // clean takes the credentials out of an error for the operator.
@@ -228,6 +251,9 @@ func (g *Gateway) initialize(ctx context.Context, l *link) error {
 	body, err := l.ask(ctx, "initialize", object{
 		"protocolVersion": encode(newestLegacy), "capabilities": encode(caps), "clientInfo": encode(clientInfo),
 	})
+	if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok && rpc == errForeign {
+		err = fmt.Errorf("%w: it answers with something else than MCP messages", errNoServer)
+	}
 	if err != nil {
 		return fmt.Errorf("initialize the upstream: %w", err)
 	}

@@ -101,6 +101,11 @@ type Options struct {
 	// keep is then one user's own, whatever the upstream says (mcp S11).
 	Private bool
 
+	// FailFast makes New give up at once where waiting is not likely to help: a
+	// connection, a name, a certificate or a credential is refused, or what
+	// answers is no MCP server.
+	FailFast bool
+
 	Stderr io.Writer    // what a command writes there, line by line as well as to Log; nil is nowhere
 	Log    *slog.Logger // nil logs nothing
 
@@ -126,9 +131,11 @@ type Gateway struct {
 	lists   atomic.Pointer[lists]
 	waiting waiting
 	subs    subscriptions
+	levels  sessionLevels
 
 	mu    sync.Mutex
-	fault error // why the upstream does not answer; nil when it does
+	fault error  // why the upstream does not answer; nil when it does
+	noise string // the first line of a command that is no message, while it has sent none
 }
 
 // Correction is one name, description or address of the upstream that the
@@ -142,9 +149,9 @@ type Correction struct {
 
 // New connects to the upstream, reads its lists, and keeps both up to date
 // until Close; ctx bounds New alone. An upstream that is down is tried again
-// until StartTimeout is over. A command that cannot be started, or ends before
-// it has answered, is an error at once, which has the last that it wrote to its
-// standard error.
+// until StartTimeout is over, see Options.FailFast. A command that cannot be
+// started, ends before it has answered, or is no MCP server is an error at once,
+// which has the last that it wrote to its standard error.
 func New(ctx context.Context, opts *Options) (*Gateway, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -179,6 +186,8 @@ func New(ctx context.Context, opts *Options) (*Gateway, error) {
 		err = fmt.Errorf("the upstream did not answer within %v", o.StartTimeout)
 		if why := g.Ready(); why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
+		} else if line := g.heard(); line != "" {
+			err = fmt.Errorf("%w: it is no MCP server, or does not keep its output to messages; it wrote %q", err, line)
 		}
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -217,6 +226,21 @@ func (g *Gateway) setFault(err error) {
 		g.opts.Log.Warn("the upstream does not answer", "error", err)
 	}
 	g.fault = err
+}
+
+// hear keeps the first line that is no message; "" is a message.
+func (g *Gateway) hear(line string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if line == "" || g.noise == "" {
+		g.noise = line
+	}
+}
+
+func (g *Gateway) heard() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.noise
 }
 
 // Corrections are listed in the order of the upstream's lists: tools, prompts,

@@ -221,8 +221,11 @@ func (h *web) send(ctx context.Context, msg *message, c *call) error {
 	case resp.StatusCode >= 300:
 		return &statusError{resp.StatusCode}
 	}
-	return unknown("the app's server answered with something that is no MCP message")
+	return errForeign
 }
+
+// errForeign is not changed by anybody.
+var errForeign = unknown("the app's server answered with something that is no MCP message")
 
 func mediaType(resp *http.Response) string {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -243,7 +246,7 @@ func (h *web) readJSON(resp *http.Response, c *call) error {
 		if resp.StatusCode >= 300 {
 			return &statusError{resp.StatusCode}
 		}
-		return unknown("the app's server answered with something that is no MCP message")
+		return errForeign
 	}
 	h.deliver(batch, c)
 	if !c.ended() {
@@ -276,7 +279,7 @@ func (h *web) readCall(ctx context.Context, body io.Reader, c *call) error {
 		err := s.read(body, func(data []byte) error {
 			batch, err := parseMessages(data)
 			if err != nil {
-				return unknown("the app's server answered with something that is no MCP message")
+				return errForeign
 			}
 			h.deliver(batch, c)
 			if c.ended() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -31,7 +32,8 @@ type channel interface {
 // link is one connection to the upstream, from its handshake to its end.
 type link struct {
 	ch     channel
-	notify func(m *message) // notifications that belong to no call; must not block
+	notify func(m *message)  // notifications that belong to no call; must not block
+	noise  func(line string) // of a command: the start of a line that is no message
 	debug  func(msg string, args ...any)
 
 	modern  bool // the upstream speaks 2026-07-28
@@ -63,6 +65,7 @@ type call struct {
 	params headerParams // of a tool, for the transport
 
 	seen   atomic.Int64 // Unix nanoseconds of the last sign of life
+	queued atomic.Int64 // bytes of what is in events
 	parked bool         // waits for a client's input; guarded by link.mu
 	sent   bool         // some of it may have left; guarded by link.mu
 
@@ -82,9 +85,35 @@ func (c *call) ended() bool {
 
 func (c *call) touch() { c.seen.Store(time.Now().UnixNano()) }
 
-// maxEvents bounds what waits for a slow client. Progress and log messages
-// beyond it are dropped.
-const maxEvents = 64
+// Bounds of what waits for a slow client. Progress and log messages beyond them
+// are dropped. A message that is larger by itself is taken when none waits.
+const (
+	maxEvents = 64
+	maxQueued = 1 << 20 // bytes
+)
+
+// queue leaves a message for whoever waits for the call. It is the reader's, of
+// whom there is one for a call at a time.
+func (c *call) queue(m *message) bool {
+	size := int64(len(m.Params))
+	if waiting := c.queued.Add(size) - size; waiting > 0 && waiting+size > maxQueued {
+		c.queued.Add(-size)
+		return false
+	}
+	select {
+	case c.events <- m:
+		return true
+	default:
+		c.queued.Add(-size)
+		return false
+	}
+}
+
+// took notes that a message has left the queue.
+func (c *call) took(m *message) *message {
+	c.queued.Add(-int64(len(m.Params)))
+	return m
+}
 
 func newLink(ch channel) *link {
 	return &link{ch: ch, calls: map[string]*call{}, left: map[string]departed{}, done: make(chan struct{}), seen: time.Now()}
@@ -252,10 +281,7 @@ func (l *link) receive(m *message, from *call) {
 	case m.Method == noteProgress || m.Method == noteLog:
 		if c := l.owner(m, from); c != nil {
 			c.touch()
-			select {
-			case c.events <- m:
-			default: // a slow client; the next one tells more
-			}
+			c.queue(m) // lost on a slow client; the next one tells more
 		}
 	default:
 		l.notify(m)
@@ -282,6 +308,10 @@ func (l *link) question(m *message, from *call) {
 		l.reply(m.ID, json.RawMessage("{}"), nil)
 		return
 	}
+	if m.Method == "initialize" || m.Method == methodDiscover { // servers do not ask this
+		l.fail(fmt.Errorf("%w: it sends back what it gets", errNoServer))
+		return
+	}
 	c := l.owner(m, from)
 	if c == nil {
 		l.reply(m.ID, nil, &jsonrpc.Error{
@@ -294,9 +324,7 @@ func (l *link) question(m *message, from *call) {
 		l.reply(m.ID, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the call that this request came with has ended"})
 		return
 	}
-	select {
-	case c.events <- m:
-	default:
+	if !c.queue(m) {
 		l.reply(m.ID, nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many messages are waiting for the client"})
 	}
 }
@@ -384,6 +412,20 @@ func (l *link) lastSeen() time.Time {
 	return l.seen
 }
 
+// newest is how long ago the last of the clients' calls under way began, or gave
+// a sign of life; very long without one.
+func (l *link) newest() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var last int64
+	for _, c := range l.calls {
+		if !c.own && !c.parked {
+			last = max(last, c.seen.Load())
+		}
+	}
+	return time.Since(time.Unix(0, last))
+}
+
 // fail ends the link and every call on it.
 func (l *link) fail(err error) {
 	l.mu.Lock()
@@ -428,4 +470,29 @@ func (l *link) wants(level string) {
 
 var levels = map[string]int{
 	"debug": 1, "info": 2, "notice": 3, "warning": 4, "error": 5, "critical": 6, "alert": 7, "emergency": 8,
+}
+
+// sessionLevels are the levels of the log that older clients have asked for.
+type sessionLevels struct {
+	mu sync.Mutex
+	by map[*mcp.ServerSession]string
+}
+
+// set notes a level, and forgets the sessions of server that have ended.
+func (s *sessionLevels) set(session *mcp.ServerSession, level string, server *mcp.Server) {
+	open := map[*mcp.ServerSession]string{session: level}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range server.Sessions() {
+		if level, ok := s.by[other]; ok && other != session {
+			open[other] = level
+		}
+	}
+	s.by = open
+}
+
+func (s *sessionLevels) of(session *mcp.ServerSession) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[session]
 }

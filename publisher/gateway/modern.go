@@ -185,7 +185,7 @@ func (f *forwarder) answer(ctx context.Context, w http.ResponseWriter, resp *htt
 			if resp.StatusCode >= 300 {
 				return &statusError{resp.StatusCode}
 			}
-			return unknown("the app's server answered with something that is no MCP message")
+			return errForeign
 		}
 		body, err = f.message(body, batch[0], req)
 		if err != nil {
@@ -200,7 +200,7 @@ func (f *forwarder) answer(ctx context.Context, w http.ResponseWriter, resp *htt
 	case resp.StatusCode >= 300:
 		return &statusError{resp.StatusCode}
 	}
-	return unknown("the app's server answered with something that is no MCP message")
+	return errForeign
 }
 
 // message gives the bytes that the client gets of one message: the upstream's,
@@ -230,7 +230,7 @@ func (f *forwarder) copyEvents(ctx context.Context, w http.ResponseWriter, body 
 	err := s.read(body, func(data []byte) error {
 		batch, err := parseMessages(data)
 		if err != nil || len(batch) != 1 {
-			return unknown("the app's server answered with something that is no MCP message")
+			return errForeign
 		}
 		m := batch[0]
 		if m.Method != "" && m.ID != nil || m.Method == noteLog && req.LogLevel == "" {

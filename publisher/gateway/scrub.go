@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,11 +46,43 @@ func newScrubber(o *Options) scrubber {
 		}
 		s.errors = append(s.errors, forms(v)...)
 	}
+	s.address(o.URL)
+	for i, arg := range o.Command[min(1, len(o.Command)):] {
+		name, value, assigned := strings.Cut(arg, "=")
+		switch last := o.Command[i]; { // the one before: i counts from the second
+		case assigned && secretName.MatchString(name):
+			s.errors = append(s.errors, forms(value)...)
+		case i > 0 && strings.HasPrefix(last, "-") && !strings.Contains(last, "=") && secretName.MatchString(last) && !strings.HasPrefix(arg, "-"):
+			s.errors = append(s.errors, forms(arg)...)
+		}
+		if strings.Contains(arg, "://") {
+			s.address(arg[strings.LastIndexAny(arg[:strings.Index(arg, "://")], "= ")+1:])
+		}
+	}
 	s.errors = append(s.errors, s.secret...)
 	for _, list := range [][][]byte{s.secret, s.errors} { // the longest first: one may hold another
 		slices.SortFunc(list, func(a, b []byte) int { return cmp.Or(len(b)-len(a), bytes.Compare(a, b)) })
 	}
 	return s
+}
+
+// address takes the secrets of a URL: its password, and what stands in its
+// query.
+func (s *scrubber) address(text string) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return
+	}
+	if password, ok := u.User.Password(); ok {
+		s.errors = append(s.errors, forms(password)...)
+	}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		_, raw, _ := strings.Cut(pair, "=")
+		s.errors = append(s.errors, forms(raw)...)
+		if value, err := url.QueryUnescape(raw); err == nil && value != raw {
+			s.errors = append(s.errors, forms(value)...)
+		}
+	}
 }
 
 // forms gives a value as it may stand in JSON: plain, or escaped.

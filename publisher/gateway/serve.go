@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -57,9 +59,18 @@ func (g *Gateway) newServer(l *link, found *lists) *mcp.Server {
 	return server
 }
 
-// middleware answers what the upstream is asked for; the rest is the SDK's.
+// middleware answers what the upstream is asked for; the rest is the SDK's. A
+// panic costs the one request: for an older client the SDK would let it end the
+// process.
 func (g *Gateway) middleware(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				text := string(g.secrets.all(fmt.Append(nil, p)))
+				g.opts.Log.ErrorContext(ctx, "panic in the gateway", "method", method, "panic", text, "stack", string(debug.Stack()))
+				res, err = nil, unknown("the publisher failed at this request")
+			}
+		}()
 		session, ok := req.GetSession().(*mcp.ServerSession)
 		if !ok {
 			return next(ctx, method, req)
@@ -82,6 +93,7 @@ func (g *Gateway) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 			return g.serve(ctx, method, req, session)
 		case "logging/setLevel":
 			if p, ok := req.GetParams().(*mcp.SetLoggingLevelParams); ok {
+				g.levels.set(session, string(p.Level), g.server)
 				if l := g.link.Load(); l != nil {
 					l.wants(string(p.Level))
 				}
@@ -211,6 +223,9 @@ func (g *Gateway) begin(ctx context.Context, l *link, method string, params, met
 			hop[k] = v
 		}
 		hop[metaCapabilities] = capabilities(c.caps)
+		if level := g.levels.of(c.session); level != "" && !c.modern && l.caps.Logging != nil {
+			hop.set(metaLogLevel, level) // each call says it in this revision
+		}
 		for _, key := range []string{metaCapabilities, metaClient, metaLogLevel} {
 			if v, ok := meta[key]; ok {
 				hop[key] = v
@@ -249,7 +264,7 @@ func (g *Gateway) wait(ctx context.Context, l *link, call *call, c *client) (que
 	for {
 		select {
 		case m := <-call.events:
-			if m.ID != nil {
+			if call.took(m).ID != nil {
 				return m, nil
 			}
 			c.tell(ctx, m)
@@ -258,7 +273,7 @@ func (g *Gateway) wait(ctx context.Context, l *link, call *call, c *client) (que
 		}
 		select {
 		case m := <-call.events:
-			if m.ID != nil {
+			if call.took(m).ID != nil {
 				return m, nil
 			}
 			c.tell(ctx, m)
@@ -266,7 +281,7 @@ func (g *Gateway) wait(ctx context.Context, l *link, call *call, c *client) (que
 			for { // what came before the answer goes before it
 				select {
 				case m := <-call.events:
-					if m.ID == nil {
+					if call.took(m).ID == nil {
 						c.tell(ctx, m)
 					}
 					continue

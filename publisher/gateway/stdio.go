@@ -230,7 +230,9 @@ func (p *process) readMessages(r io.Reader) {
 		case len(bytes.TrimSpace(line)) > 0:
 			batch, fault := parseMessages(line)
 			if fault != nil && noise.Allow() {
-				p.log.Warn("upstream wrote a line that is no message", "line", string(p.clean.all(line[:min(len(line), 200)])), "error", fault)
+				start := string(p.clean.all(bytes.TrimSpace(line[:min(len(line), 200)])))
+				p.log.Warn("upstream wrote a line that is no message", "line", start, "error", fault)
+				p.link.noise(start)
 			}
 			for _, m := range batch {
 				p.link.receive(m, nil)

@@ -132,7 +132,9 @@ func (g *Gateway) ping(ctx context.Context, l *link) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		silent := time.Since(l.lastSeen())
 		err = fmt.Errorf("the upstream has not answered for %v", silent.Round(time.Second))
-		if silent > g.opts.CallTimeout && len(g.opts.Command) > 0 {
+		// The newest call has its time too, but not one after another for ever.
+		over := l.newest() > g.opts.CallTimeout || silent > 2*g.opts.CallTimeout
+		if silent > g.opts.CallTimeout && over && len(g.opts.Command) > 0 {
 			return err
 		}
 		if silent < g.opts.check {
