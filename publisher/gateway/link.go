@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -329,69 +327,6 @@ func (l *link) question(m *message, from *call) {
 	}
 }
 
-// departed is an abandoned call for which the upstream may still speak.
-type departed struct {
-	who string
-	at  time.Time
-}
-
-// afterlife is how long that may be.
-const afterlife = 30 * time.Second
-
-// forget drops departed calls that are over. The caller holds l.mu.
-func (l *link) forget() {
-	maps.DeleteFunc(l.left, func(_ string, d departed) bool { return time.Since(d.at) > afterlife })
-}
-
-// owner gives the call that a message belongs to: the one it came with, the one
-// of its progress token, or the only one that it can be of. Calls that are
-// parked, or were abandoned a moment ago, count: the message may be theirs, and
-// must not reach another client. They do not count against a call of the same
-// principal, who would see nothing that is not his own.
-func (l *link) owner(m *message, from *call) *call {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if from != nil {
-		return from
-	}
-	if m.Method == noteProgress {
-		var p object
-		_ = json.Unmarshal(m.Params, &p)
-		if c := l.calls[string(p[progressToken])]; c != nil && c.token {
-			return c
-		}
-		return nil
-	}
-	var running, waiting []*call
-	for _, c := range l.calls {
-		switch {
-		case c.own:
-		case c.parked:
-			waiting = append(waiting, c)
-		default:
-			running = append(running, c)
-		}
-	}
-	if len(running) == 0 {
-		running, waiting = waiting, nil
-	}
-	if len(running) != 1 {
-		return nil
-	}
-	only := running[0]
-	other := func(who string) bool { return who == "" || who != only.who }
-	l.forget()
-	for _, d := range l.left {
-		if other(d.who) {
-			return nil
-		}
-	}
-	if slices.ContainsFunc(waiting, func(c *call) bool { return other(c.who) }) {
-		return nil
-	}
-	return only
-}
-
 func (l *link) park(c *call, parked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -444,55 +379,4 @@ func (l *link) fail(err error) {
 		c.cancel()
 	}
 	close(l.done)
-}
-
-// wants lowers the level of the upstream's log to what a client asks for. It is
-// never raised: clients that want less are filtered on their own hop.
-func (l *link) wants(level string) {
-	if level == "" || l.modern || l.caps.Logging == nil {
-		return
-	}
-	l.mu.Lock()
-	lower := levels[level] > 0 && (l.level == "" || levels[level] < levels[l.level])
-	if lower {
-		l.level = level
-	}
-	l.mu.Unlock()
-	if !lower {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if _, err := l.ask(ctx, "logging/setLevel", object{"level": encode(level)}); err != nil {
-		l.debug("the upstream refused a log level", "error", err)
-	}
-}
-
-var levels = map[string]int{
-	"debug": 1, "info": 2, "notice": 3, "warning": 4, "error": 5, "critical": 6, "alert": 7, "emergency": 8,
-}
-
-// sessionLevels are the levels of the log that older clients have asked for.
-type sessionLevels struct {
-	mu sync.Mutex
-	by map[*mcp.ServerSession]string
-}
-
-// set notes a level, and forgets the sessions of server that have ended.
-func (s *sessionLevels) set(session *mcp.ServerSession, level string, server *mcp.Server) {
-	open := map[*mcp.ServerSession]string{session: level}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for other := range server.Sessions() {
-		if level, ok := s.by[other]; ok && other != session {
-			open[other] = level
-		}
-	}
-	s.by = open
-}
-
-func (s *sessionLevels) of(session *mcp.ServerSession) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.by[session]
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,8 @@ type scripted struct {
 	call  func(w http.ResponseWriter, r *http.Request, m *message)
 	calls atomic.Int32
 
+	capabilities string // "" is tools and resources
+
 	mu   sync.Mutex
 	last http.Header
 	body string
@@ -35,7 +38,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch m.Method {
 	case methodDiscover:
-		answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{}},"ttlMs":0,"cacheScope":"public"}`)
+		answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + cmp.Or(s.capabilities, `{"tools":{},"resources":{}}`) + `,"ttlMs":0,"cacheScope":"public"}`)
 	case "tools/list":
 		answer(`{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"name":"t","description":"T.","inputSchema":{"type":"object"}},` +
 			`{"name":"日","description":"D.","inputSchema":{"type":"object"}},` +
