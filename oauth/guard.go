@@ -195,7 +195,7 @@ func checkAddress(s string, query bool) error {
 
 // caller is what each request of a token needs, made once.
 type caller struct {
-	info *auth.TokenInfo
+	info auth.TokenInfo
 	// ctx holds info under the SDK's own key, and nothing else.
 	ctx context.Context
 }
@@ -204,7 +204,7 @@ type caller struct {
 // reached only through its middleware, which is therefore asked once, with a
 // verifier that has done its work already (oauth section 7).
 func bind(r *accesstoken.Result) any {
-	c := &caller{info: &auth.TokenInfo{
+	c := &caller{info: auth.TokenInfo{
 		Scopes:     r.Scopes,
 		Expiration: r.Expires,
 		UserID:     r.Issuer + " " + r.Subject, // an issuer has no spaces
@@ -212,7 +212,7 @@ func bind(r *accesstoken.Result) any {
 			Issuer: r.Issuer, Subject: r.Subject, ClientID: r.ClientID, Scopes: r.Scopes, Expires: r.Expires,
 		}},
 	}}
-	verified := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) { return c.info, nil }
+	verified := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) { return &c.info, nil }
 	keep := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { c.ctx = r.Context() })
 	through := auth.RequireBearerToken(verified, &auth.RequireBearerTokenOptions{
 		AllowMissingExpiration: true,

@@ -3,6 +3,7 @@ package accesstoken
 import (
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,5 +104,32 @@ func BenchmarkJudged(b *testing.B) {
 		if _, err := v.Verify(b.Context(), token); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Headers that were read are kept for good tokens only, and a kept one says
+// nothing about the signature of the next.
+func TestKeptHeaders(t *testing.T) {
+	is := newIssuer(t)
+	v := is.verifier(nil)
+	check(t, v, is.token(nil), nil)
+	for i := range 3 {
+		check(t, v, is.tokenWith(member{"kid": fmt.Sprint("no", i)}, nil), errUnknownKey)
+		check(t, v, is.tokenWith(member{"n": i}, member{"aud": "x"}), errAudience)
+	}
+	if n := len(v.headers.all); n != 1 {
+		t.Fatalf("%d headers are kept", n)
+	}
+	a, b := is.token(nil), is.token(member{"sub": "bob"})
+	check(t, v, a[:strings.LastIndexByte(a, '.')]+b[strings.LastIndexByte(b, '.'):], errSignature)
+	if r := check(t, v, b, nil); r.Subject != "bob" {
+		t.Errorf("subject %s", r.Subject)
+	}
+	check(t, v, is.tokenWith(member{"typ": "JWT"}, nil), errTyp)
+	for i := range 2 * maxHeaders {
+		check(t, v, is.tokenWith(member{"n": i}, nil), nil)
+	}
+	if n := len(v.headers.all); n > maxHeaders {
+		t.Errorf("%d headers are kept", n)
 	}
 }

@@ -183,7 +183,7 @@ func TestRule_FO39_UpstreamGetsNoToken(t *testing.T) {
 		mu.Unlock()
 		inner.ServeHTTP(w, r)
 	}))
-	defer srv.Close()
+	t.Cleanup(srv.Close) // after the gateway, which listens to it
 	upstream := "    upstream: {url: \"" + srv.URL + "\", headers: {Authorization: \"Bearer ${OWN}\"}}\n"
 	pub := publishedOn(t, net, func(string) string { return "own-key" }, nil, strings.Replace(authConfigText, "    builtin: echo\n", upstream, 1))
 	for scopes, status := range map[string]int{"say": http.StatusForbidden, "say shout": http.StatusOK} {

@@ -145,9 +145,12 @@ func clientHost(id string) string {
 }
 
 // formTarget is where the form and the redirect after it may lead. The grammar
-// of CSP has no IPv6 literals, so for one of them the scheme must do.
+// of CSP has no IPv6 literals, so for one of them the scheme must do, and for
+// every host that could be read as more than a host.
 func formTarget(redirect *url.URL) string {
-	if strings.Contains(redirect.Host, "[") {
+	if strings.ContainsFunc(redirect.Host, func(r rune) bool {
+		return r != '.' && r != '-' && r != ':' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
 		return "'self' " + redirect.Scheme + ":"
 	}
 	return "'self' " + redirect.Scheme + "://" + redirect.Host
@@ -164,7 +167,7 @@ func writePage(w http.ResponseWriter, status int, formAction string, p *page) er
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+styleHash+"; form-action "+formAction+"; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'; form-action "+formAction)
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")

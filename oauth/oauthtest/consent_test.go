@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/openbot-build/openbot-go/internal/fakenet"
@@ -89,14 +90,17 @@ func TestRule_OauthA3_PageWarnsOfLocalClients(t *testing.T) {
 func TestConsentHeaders(t *testing.T) {
 	w := newWorld(t, nil)
 	for redirect, want := range map[string]string{
-		loopback:                            "form-action 'self' http://127.0.0.1:43117;",
-		"http://[::1]:9/callback":           "form-action 'self' http:;",
-		"https://host.example.com/callback": "form-action 'self' https://host.example.com;",
-		"https://evil.example/":             "form-action 'none';", // the page of a fault
+		loopback:                            "form-action 'self' http://127.0.0.1:43117",
+		"http://[::1]:9/callback":           "form-action 'self' http:",
+		"https://host.example.com/callback": "form-action 'self' https://host.example.com",
+		"https://evil.example/":             "form-action 'none'", // the page of a fault
 	} {
 		rec := w.open(t, with(authorization(), "redirect_uri", redirect))
 		csp := rec.Header().Get("Content-Security-Policy")
-		for _, part := range []string{want, "default-src 'none';", "frame-ancestors 'none'", "base-uri 'none';"} {
+		if !strings.HasSuffix(csp, "; "+want) {
+			t.Errorf("%s: policy %q does not end in %q", redirect, csp, want)
+		}
+		for _, part := range []string{"default-src 'none';", "frame-ancestors 'none';", "base-uri 'none';"} {
 			if !strings.Contains(csp, part) {
 				t.Errorf("%s: policy %q has no %q", redirect, csp, part)
 			}
@@ -170,6 +174,44 @@ func TestConsentIsNotForged(t *testing.T) {
 	}
 	if rec := w.postForm(t, third, nil, func(r *http.Request) { r.AddCookie(cookie) }); rec.Code != 303 {
 		t.Errorf("the second of two pages: %d", rec.Code)
+	}
+}
+
+// Of several answers at one time one counts, and none after them.
+func TestConsentCountsOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	for range 20 {
+		page := w.open(t, authorization())
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		codes := 0
+		answer := func(user string) {
+			rec := w.postForm(t, page, url.Values{"user": {user}}, nil)
+			if strings.Contains(rec.Header().Get("Location"), "code=") {
+				mu.Lock()
+				codes++
+				mu.Unlock()
+			}
+		}
+		for i := range 6 {
+			wg.Go(func() { answer([]string{"ada", ""}[i%2]) }) // "" shows the page again
+		}
+		wg.Wait()
+		answer("ada")
+		if codes != 1 {
+			t.Fatalf("one page gave %d codes", codes)
+		}
+	}
+}
+
+// A host that is more than a host does not reach the policy.
+func TestConsentPolicyIsNotInjected(t *testing.T) {
+	w := newWorld(t, nil)
+	const id, back = "https://odd.example.com/client.json", "https://a;script-src*'unsafe-inline'/back"
+	w.net.Set(id, fakenet.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"client_id":"` + id + `","client_name":"Odd","redirect_uris":["` + back + `"]}`})
+	rec := w.open(t, with(authorization(), "client_id", id, "redirect_uri", back))
+	if csp := rec.Header().Get("Content-Security-Policy"); strings.Contains(csp, "script-src") || strings.Contains(csp, "unsafe") {
+		t.Errorf("policy %q", csp)
 	}
 }
 

@@ -49,11 +49,16 @@ func (b *bounded[V]) put(key string, v V) {
 	b.entries[key] = v
 }
 
+// SaveSession keeps a session that waits for its user. One that has ended stays
+// so: nil is the mark of it, whatever a request that came in before still saves.
 func (m *memory) SaveSession(_ context.Context, as *goidc.AuthnSession) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if old, ok := m.sessions.entries[as.ID]; ok && old == nil {
+		return nil
+	}
 	if as.Status != goidc.StatusPending {
-		delete(m.sessions.entries, as.ID)
+		m.sessions.put(as.ID, nil)
 		return nil
 	}
 	c := *as
@@ -64,8 +69,8 @@ func (m *memory) SaveSession(_ context.Context, as *goidc.AuthnSession) error {
 func (m *memory) Session(_ context.Context, id string) (*goidc.AuthnSession, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	as, ok := m.sessions.entries[id]
-	if !ok {
+	as := m.sessions.entries[id]
+	if as == nil {
 		return nil, goidc.ErrNotFound
 	}
 	c := *as
@@ -76,9 +81,11 @@ func (m *memory) Session(_ context.Context, id string) (*goidc.AuthnSession, err
 func (m *memory) takeSession(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.sessions.entries[id]
-	delete(m.sessions.entries, id)
-	return ok
+	if m.sessions.entries[id] == nil {
+		return false
+	}
+	m.sessions.put(id, nil)
+	return true
 }
 
 func (m *memory) saveClient(client *goidc.Client) error {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -91,7 +93,7 @@ func (g *Gateway) session(ctx context.Context, client *http.Client, first func()
 		return err
 	}
 	if g.server == nil {
-		g.info, g.guide = l.info, l.guide
+		g.info, g.guide, g.caps = l.info, l.guide, encode(l.caps)
 		g.lists.Store(found)
 		g.server = g.newServer(l, found)
 		if w, ok := l.ch.(*web); ok && l.modern {
@@ -100,12 +102,33 @@ func (g *Gateway) session(ctx context.Context, client *http.Client, first func()
 		g.link.Store(l)
 		first()
 	} else {
+		g.warnOfChange(l)
 		g.publish(found)
 		g.link.Store(l)
 	}
 	g.setFault(nil)
 	g.opts.Log.Info("upstream connected", "name", l.info.Name, "version", l.info.Version, "revision", l.version)
 	return g.watch(life, l, s)
+}
+
+// warnOfChange says what a new connection tells otherwise than the first one did.
+// Lists are taken over; what clients are told at their handshake, and the card,
+// is made once.
+func (g *Gateway) warnOfChange(l *link) {
+	var what []string
+	if !bytes.Equal(encode(l.caps), g.caps) {
+		what = append(what, "capabilities")
+	}
+	if l.guide != g.guide {
+		what = append(what, "instructions")
+	}
+	if l.info.Name != g.info.Name || l.info.Version != g.info.Version {
+		what = append(what, "name or version")
+	}
+	if len(what) > 0 {
+		g.opts.Log.Warn("the upstream says something else of itself than when it was first connected; clients are told the first until the publisher is started again",
+			"changed", strings.Join(what, ", "), "name", l.info.Name, "version", l.info.Version)
+	}
 }
 
 // connect opens a channel and agrees on a revision. A link that is not nil must

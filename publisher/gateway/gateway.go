@@ -122,6 +122,7 @@ type Gateway struct {
 	modern  http.Handler
 	info    mcp.Implementation
 	guide   string // instructions
+	caps    []byte // capabilities, in JSON
 
 	stop  context.CancelFunc
 	ended chan struct{} // closed when run has returned
@@ -200,7 +201,9 @@ func New(ctx context.Context, opts *Options) (*Gateway, error) {
 }
 
 // Server is for publisher.App.Server: the upstream's tools, resources and
-// prompts, as clients of every revision see them.
+// prompts, as clients of every revision see them. Lists follow the upstream; its
+// capabilities, instructions, name and version are those of the first connection,
+// and others at a later one are logged.
 func (g *Gateway) Server() *mcp.Server { return g.server }
 
 // Modern is for publisher.App.Modern: requests of 2026-07-28 go to an upstream

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -51,5 +52,33 @@ func TestNoServer(t *testing.T) {
 				t.Error("it was tried until the time was over")
 			}
 		})
+	}
+}
+
+// Lists follow an upstream that comes back as another one; what cannot follow is
+// said in the log.
+func TestUpstreamComesBackChanged(t *testing.T) {
+	noLeaks(t)
+	var log lockedBuffer
+	up := &scripted{call: func(http.ResponseWriter, *http.Request, *message) {}}
+	opts := up.options(t)
+	opts.Log, opts.check, opts.pause = log.log(), 20*time.Millisecond, time.Millisecond
+	g := open(t, opts)
+	reconnect := func() {
+		t.Helper()
+		was := g.link.Load()
+		was.fail(errors.New("for the test"))
+		eventually(t, "it is connected again", func() bool { l := g.link.Load(); return l != nil && l != was && g.Ready() == nil })
+	}
+	reconnect()
+	if strings.Contains(log.String(), "something else of itself") {
+		t.Errorf("nothing has changed: %s", &log)
+	}
+	up.mu.Lock()
+	up.capabilities = `{"tools":{},"prompts":{}}`
+	up.mu.Unlock()
+	reconnect()
+	if out := log.String(); !strings.Contains(out, "something else of itself") || !strings.Contains(out, "changed=capabilities") {
+		t.Errorf("log %s", out)
 	}
 }

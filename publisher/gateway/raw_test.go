@@ -38,7 +38,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch m.Method {
 	case methodDiscover:
-		answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + cmp.Or(s.capabilities, `{"tools":{},"resources":{}}`) + `,"ttlMs":0,"cacheScope":"public"}`)
+		answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + cmp.Or(s.declared(), `{"tools":{},"resources":{}}`) + `,"ttlMs":0,"cacheScope":"public"}`)
 	case "tools/list":
 		answer(`{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"name":"t","description":"T.","inputSchema":{"type":"object"}},` +
 			`{"name":"日","description":"D.","inputSchema":{"type":"object"}},` +
@@ -56,6 +56,12 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		s.call(w, r, &m)
 	}
+}
+
+func (s *scripted) declared() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.capabilities
 }
 
 func (s *scripted) seen() (http.Header, string) {
