@@ -1,6 +1,6 @@
 # make demo         the whole job on this machine: publish two apps, crawl them, query the index
 # make test         every test; sets up what it needs as root on Debian or Ubuntu
-# make conformance  the official MCP suite against the publisher, both revisions
+# make conformance  the official MCP suite against the publisher, both revisions, and against the host's client
 # make check        format, lint, import table, rule book, other systems, then the tests
 # make fuzz         each fuzz target for FUZZTIME
 # make bench        benchmarks with a peer or a physical limit in the same run

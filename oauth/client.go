@@ -22,6 +22,7 @@ var (
 	ErrUnavailable = errors.New("out of order for now, try again later")    // nobody is signed out by it
 	ErrDenied      = errors.New("access was refused")                       // by the user, the app or its authorization server
 	ErrNoClient    = errors.New("the host has no client that it could use") // the operator has to register one
+	ErrNotRevoked  = errors.New("the issuer did not revoke the tokens")     // of Revoke, which has ended the connection all the same
 )
 
 // ClientOptions configure a Client. Network, Store and RedirectURI are required.

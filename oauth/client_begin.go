@@ -28,6 +28,11 @@ type SignIn struct {
 	Resource string // what tokens are asked for: the endpoint, or its origin (C1)
 	Scopes   []string
 	Expires  time.Time
+
+	// FormerIssuer is the authorization server whose tokens the connection had,
+	// when the app does not name it any more: show both, a new provider needs a
+	// new review (O4). Its tokens are removed already. "" otherwise.
+	FormerIssuer string
 }
 
 // BeginOptions tell Begin what the app answered. nil asks the app's metadata alone.
@@ -70,9 +75,12 @@ func (c *Client) Begin(ctx context.Context, conn Connection, o *BeginOptions) (*
 	if o != nil {
 		opts = *o
 	}
-	if opts.Challenge == nil {
-		opts.Challenge = &Challenge{}
+	ch := Challenge{}
+	if opts.Challenge != nil { // a copy: the work may outlive this call
+		ch = *opts.Challenge
+		ch.Scope = slices.Clone(ch.Scope)
 	}
+	opts.Challenge = &ch
 	if err := c.checkConnection(conn); err != nil {
 		return nil, fmt.Errorf("begin a sign-in: %w", err)
 	}
@@ -154,12 +162,13 @@ func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, ol
 	if err != nil {
 		return nil, err
 	}
+	former := ""
 	if old != nil && !slices.Contains(resource.AuthorizationServers, old.Client.Issuer) {
 		// Another provider: what the one before gave is not used any more (O4, D22).
 		if err := c.o().Store.RemoveTokens(ctx, conn, old.Version); err != nil && !errors.Is(err, ErrConflict) {
 			return nil, err
 		}
-		old = nil
+		former, old = old.Client.Issuer, nil
 	}
 	server, registration, err := c.chooseServer(ctx, client, resource.AuthorizationServers, o.Issuer)
 	if err != nil {
@@ -181,7 +190,9 @@ func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, ol
 		return nil, err
 	}
 	c.o().Log.Info("sign-in begins", "connection", conn.ID, "endpoint", conn.Endpoint, "issuer", server.Issuer)
-	return &SignIn{URL: address, State: a.State, Issuer: server.Issuer, Resource: a.Resource, Scopes: a.Scopes, Expires: a.Expires}, nil
+	return &SignIn{
+		URL: address, State: a.State, Issuer: server.Issuer, Resource: a.Resource, Scopes: a.Scopes, Expires: a.Expires, FormerIssuer: former,
+	}, nil
 }
 
 // authorizationURL is the authorization request of an attempt.
@@ -236,6 +247,7 @@ func (c *Client) chooseServer(ctx context.Context, client *http.Client, issuers 
 		}
 		issuers = []string{wanted}
 	}
+	issuers = issuers[:min(len(issuers), maxListed)]
 	var faults []error
 	var later []*serverMetadata
 	for _, issuer := range issuers {

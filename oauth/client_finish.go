@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	maxQuery    = 8 << 10
-	maxConflict = 5 // attempts to store tokens against other writers
+	maxQuery      = 8 << 10
+	maxConflict   = 5 // attempts to store tokens against other writers
+	finishTimeout = 30 * time.Second
 )
 
 // Finish takes the query of the redirect, as the browser sent it. user is who is
@@ -64,6 +65,10 @@ func (c *Client) finish(ctx context.Context, user, query string) (*Connection, e
 	if !ok {
 		return nil, fmt.Errorf("%w: the one that began the sign-in is not configured any more; begin anew", ErrNoClient)
 	}
+	// The code is used up from here on: what it brings is stored even when the
+	// user's browser does not wait.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
 	got, err := c.requestToken(ctx, a.TokenEndpoint, client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {a.RedirectURI},
 		"code_verifier": {a.Verifier.Reveal()}, "resource": {a.resource()},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"golang.org/x/oauth2"
@@ -19,18 +20,32 @@ import (
 //
 // Put Transport under the same connection as well: the SDK asks the handler once
 // a request, and without it the second 401 of a request is a plain error.
+//
+// Make one for each session. While a session connects, the SDK follows a
+// server/discover that was refused with an initialize; its answer would hide the
+// challenge, so the handler refuses that one in the same words.
 func (c *Client) Handler(conn Connection) auth.OAuthHandler { return &handler{c: c, conn: conn} }
 
 type handler struct {
 	c    *Client
 	conn Connection
+
+	mu      sync.Mutex
+	refused *SignInRequired // of a server/discover, for the request after it
 }
 
 // TokenSource gives no source for a connection that is signed out: the request
 // goes without a token, and the app's challenge says what to ask for.
 func (h *handler) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
 	access, err := h.c.Token(ctx, h.conn)
+	h.mu.Lock()
+	refused := h.refused
+	h.refused = nil
+	h.mu.Unlock()
 	if required := (*SignInRequired)(nil); errors.As(err, &required) {
+		if refused != nil {
+			return nil, refused
+		}
 		return nil, nil
 	}
 	if err != nil {
@@ -45,7 +60,13 @@ func (h *handler) Authorize(ctx context.Context, req *http.Request, resp *http.R
 	if resp.StatusCode == http.StatusForbidden {
 		return h.c.after403(ctx, h.conn, ch)
 	}
-	return h.c.after401(ctx, h.conn, bearerOf(req), ch)
+	err := h.c.after401(ctx, h.conn, bearerOf(req), ch)
+	if required := (*SignInRequired)(nil); req.Header.Get("Mcp-Method") == "server/discover" && errors.As(err, &required) {
+		h.mu.Lock()
+		h.refused = required
+		h.mu.Unlock()
+	}
+	return err
 }
 
 // challengeOf reads an answer's challenge and lets go of its body.

@@ -128,6 +128,29 @@ func TestHandler_SignInRequiredReachesTheCaller(t *testing.T) {
 	}
 }
 
+// A server that wants a token for its first request only: the SDK's second
+// attempt to connect does not hide the challenge.
+func TestHandler_ChallengeOfTheFirstRequestIsKept(t *testing.T) {
+	w := newWorld(t)
+	app := newGuardedApp(w)
+	guarded := app.Handler
+	app.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") != "server/discover" && r.Header.Get("Authorization") == "" {
+			rw.WriteHeader(400)
+			return
+		}
+		guarded.ServeHTTP(rw, r)
+	})
+	_, err := w.connect(t.Context())
+	if r := wantRequired(t, err); r.Challenge.ResourceMetadata != testPRM {
+		t.Errorf("challenge %+v", r.Challenge)
+	}
+	w.signIn()
+	if err := call(t.Context(), w.session()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A token that the app calls invalid is refreshed once; if the next one is
 // refused too, the user is needed.
 func TestHandler_OneRefreshAfterA401(t *testing.T) {

@@ -19,9 +19,11 @@ const (
 
 // Revoke ends a connection (D22): no more calls, tokens revoked at the issuer as
 // far as that works within 5 s, and erased whatever it said. It goes on when ctx
-// ends: deleting wins. The error tells what the issuer answered; the tokens are
-// gone all the same, unless the error is the store's, found as such with
-// ErrUnavailable absent: then call Revoke again.
+// ends: deleting wins.
+//
+// ErrNotRevoked tells that all is done at the host and the issuer did not do its
+// part; the tokens end there when their time is over. Any other error is the
+// Store's: call Revoke again.
 func (c *Client) Revoke(ctx context.Context, conn Connection) error {
 	ctx = context.WithoutCancel(ctx)
 	storing, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -36,12 +38,14 @@ func (c *Client) Revoke(ctx context.Context, conn Connection) error {
 	c.mu.Unlock()
 	var told error
 	if t != nil {
-		told = c.revoke(ctx, t)
+		if told = c.revoke(ctx, t); told != nil {
+			told = fmt.Errorf("%w: %w", ErrNotRevoked, told)
+		}
 	}
 	erasing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := c.o().Store.Erase(erasing, conn); err != nil {
-		return errors.Join(fmt.Errorf("erase the tokens for %s: %w", conn.Endpoint, err), told)
+		return fmt.Errorf("erase the tokens for %s: %w", conn.Endpoint, err)
 	}
 	c.o().Log.Info("connection ended", "connection", conn.ID, "endpoint", conn.Endpoint, "revoked", told == nil)
 	return told

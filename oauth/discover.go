@@ -21,7 +21,7 @@ import (
 const (
 	maxMetadata  = 64 << 10
 	probeTimeout = 5 * time.Second // of one well-known address
-	maxListed    = 5               // authorization servers of one resource that are looked at
+	maxListed    = 5               // authorization servers of one resource that are asked
 )
 
 // Well-known names (RFC 9728 section 3, RFC 8414 section 3, OpenID Connect
@@ -220,9 +220,6 @@ func acceptResource(m *resourceMetadata, expect string, check func(string) error
 	}
 	if len(m.AuthorizationServers) == 0 {
 		return &stopError{errors.New("it names no authorization server; the app itself is never taken for one")}
-	}
-	if len(m.AuthorizationServers) > maxListed {
-		m.AuthorizationServers = m.AuthorizationServers[:maxListed]
 	}
 	var faults []error
 	var good []string

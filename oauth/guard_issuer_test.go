@@ -113,7 +113,7 @@ func send(h http.Handler, method, url, body string, headers ...string) *httptest
 	return w
 }
 
-// call sends a tools/call of revision 2026-07-28, as its headers tell it.
+// callTool sends a tools/call of revision 2026-07-28, as its headers tell it.
 func callTool(h http.Handler, token, tool string) *httptest.ResponseRecorder {
 	return send(h, "POST", guardResource, "{}", "Authorization: Bearer "+token,
 		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)

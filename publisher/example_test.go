@@ -1,11 +1,15 @@
 package publisher_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/openbot-build/openbot-go/card"
+	"github.com/openbot-build/openbot-go/oauth"
 	"github.com/openbot-build/openbot-go/publisher"
 )
 
@@ -45,6 +49,55 @@ func Example() {
 	// Output:
 	// 200 application/mcp-server-card+json
 	// 304 public, max-age=3600
+}
+
+// An app whose users sign in with the identity provider that they have already.
+// Who comes without a token is told where that is.
+func ExampleApp_protection() {
+	about := card.Card{Name: "com.example/notes", Title: "Notes", Version: "1.0.0", Description: "Notes of one person."}
+	server, err := publisher.NewServer(&about, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	type note struct {
+		Text string `json:"text" jsonschema:"what to keep"`
+	}
+	err = publisher.AddTool(server, &mcp.Tool{Name: "add_note", Description: "Keep a note."},
+		func(_ context.Context, r *mcp.CallToolRequest, in note) (*mcp.CallToolResult, note, error) {
+			return publisher.Text("kept for " + publisher.User(r)), in, nil
+		})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := publisher.New(&publisher.Config{
+		Origin: "https://apps.example.com",
+		Apps: []publisher.App{{
+			Slug: "notes", Card: about, Server: server,
+			Protection: &oauth.Protection{
+				Issuers: []oauth.Issuer{{URL: "https://signin.example.com"}},
+				Scopes: oauth.Scopes{
+					Basic: []string{"notes.read"},
+					Tools: map[string][]string{"add_note": {"notes.write"}},
+				},
+			},
+		}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer p.Close()
+
+	answer := httptest.NewRecorder()
+	p.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/mcp/notes", nil))
+	fmt.Println(answer.Code)
+	challenge := oauth.ParseChallenge(answer.Header())
+	fmt.Println(challenge.Scope, challenge.ResourceMetadata)
+	// Output:
+	// 401
+	// [notes.read] https://apps.example.com/.well-known/oauth-protected-resource/mcp/notes
 }
 
 // Every fault is reported at once, each with its field.

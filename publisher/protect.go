@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -22,10 +22,8 @@ import (
 
 // protection is an app's Guard, and the way of requests through it.
 type protection struct {
-	guard *oauth.Guard
-
-	once    sync.Once
-	checked mcp.MethodHandler // of the server's middleware
+	guard    *oauth.Guard
+	metadata string // address of the resource metadata
 }
 
 // protect makes the Guard of an app that has a Protection. It comes after
@@ -63,7 +61,7 @@ func (b *builder) protect(a *app) {
 	if u, err := weburl.Parse(endpoint); err != nil || u.Origin() != b.origin.Origin() {
 		return // whoever serves the endpoint serves its metadata
 	}
-	a.protected = &protection{guard: guard}
+	a.protected = &protection{guard: guard, metadata: b.origin.Origin() + guard.MetadataPath()}
 	b.claim(field, guard.MetadataPath())
 }
 
@@ -152,7 +150,7 @@ func (p *protection) modern(next http.Handler) http.Handler {
 			name = req.Name
 		}
 		if err := p.guard.Check(auth.TokenInfoFromContext(r.Context()), req.Method, name); err != nil {
-			refuse(w, req.ID, err)
+			p.refuse(w, req.ID, err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -162,12 +160,12 @@ func (p *protection) modern(next http.Handler) http.Handler {
 // refuse answers a call that needs more than its caller's token gives. The
 // guard has judged the same by the headers before, and so the challenge of a
 // request that tells the truth is the guard's.
-func refuse(w http.ResponseWriter, id json.RawMessage, err error) {
-	challenge := "Bearer"
-	var need *oauth.ScopeError
-	if errors.As(err, &need) {
-		challenge = `Bearer error="insufficient_scope", scope="` + strings.Join(need.Need, " ") + `"`
+func (p *protection) refuse(w http.ResponseWriter, id json.RawMessage, err error) {
+	challenge := "Bearer "
+	if need, ok := errors.AsType[*oauth.ScopeError](err); ok {
+		challenge += `error="insufficient_scope", scope="` + strings.Join(need.Need, " ") + `", `
 	}
+	challenge += `resource_metadata="` + p.metadata + `"`
 	body, encodeErr := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": id,
 		"error": map[string]any{"code": jsonrpc.CodeInvalidRequest, "message": "this call needs more access"},
@@ -187,9 +185,14 @@ func refuse(w http.ResponseWriter, id json.RawMessage, err error) {
 // is asked says the request, by the endpoint that it came through: a server may
 // be published again with other scopes while calls of before are under way.
 //
-// What comes over HTTP by any other way than a protected endpoint is refused.
-// What does not come over HTTP is the program's own.
+// What comes by any other way than a protected endpoint is refused, but for New's
+// own look at the server.
 func guarded(next mcp.MethodHandler) mcp.MethodHandler {
+	type checked struct {
+		by      *protection
+		handler mcp.MethodHandler
+	}
+	var last atomic.Pointer[checked] // most calls come through the same endpoint
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if l, ok := ctx.Value(lookKey{}).(*look); ok {
 			l.guarded = true
@@ -197,13 +200,14 @@ func guarded(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		p, ok := ctx.Value(protectionKey{}).(*protection)
 		if !ok {
-			if extra := r.GetExtra(); extra != nil && extra.Header != nil {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this server needs sign-in, and this address of it has none"}
-			}
-			return next(ctx, method, r)
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this server needs sign-in, and this way to it has none"}
 		}
-		p.once.Do(func() { p.checked = p.guard.Middleware()(next) })
-		return p.checked(ctx, method, r)
+		c := last.Load()
+		if c == nil || c.by != p {
+			c = &checked{p, p.guard.Middleware()(next)}
+			last.Store(c)
+		}
+		return c.handler(ctx, method, r)
 	}
 }
 

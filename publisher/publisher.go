@@ -142,8 +142,8 @@ type App struct {
 	// The metadata that leads hosts to the issuers is served at its place under
 	// /.well-known/oauth-protected-resource. With Server, each call is judged
 	// twice: by its headers, and by Scopes inside the server, which New adds a
-	// middleware to; what reaches that server over HTTP by another way is then
-	// refused. A scope for a tool that the server does not have is a fault.
+	// middleware to; what reaches that server by another way is then refused, calls
+	// in memory included. A scope for a tool that the server does not have is a fault.
 	// Without Server it says what runs elsewhere on Origin needs: the metadata is
 	// served, and nothing is checked. On another origin only the page speaks of it.
 	Protection *oauth.Protection

@@ -33,6 +33,9 @@ func (b *builder) addServer(a *app) {
 		b.faultErr(a.field+".Server", err)
 	}
 	b.checkScopes(a, found)
+	if a.Protection != nil && a.protected == nil && len(b.faults) == 0 { // nothing ever opens by mistake
+		b.fault(a.field+".Protection", "does not fit the app's endpoint")
+	}
 	a.open = a.protected != nil && !found.guarded
 }
 

@@ -19,6 +19,7 @@ const (
 	refreshAfter = 10 * time.Minute // behind a request's back
 	refreshFirst = time.Hour        // before a request goes on, if that can be
 	fetchTimeout = 10 * time.Second
+	patience     = 2 * time.Second // of a request that has keys, if old ones
 )
 
 // source is the key set of one issuer. It is fetched when it is needed, again
@@ -67,11 +68,14 @@ func (s *keySet) fits(kid, alg string) (keys []key, several bool) {
 func (s *source) find(ctx context.Context, kid, alg string) (keys []key, again time.Time, err error) {
 	set := s.set.Load()
 	switch age := s.age(set); {
-	case set == nil || age > refreshFirst:
-		s.refresh(ctx, true)
+	case set == nil:
+		s.refresh(ctx, fetchTimeout)
+		set = s.set.Load()
+	case age > refreshFirst:
+		s.refresh(ctx, patience)
 		set = s.set.Load()
 	case age > refreshAfter:
-		s.refresh(ctx, false)
+		s.refresh(ctx, 0)
 	}
 	if set != nil {
 		keys, several := set.fits(kid, alg)
@@ -81,7 +85,7 @@ func (s *source) find(ctx context.Context, kid, alg string) (keys []key, again t
 		if several {
 			return nil, again, errNoKid
 		}
-		s.refresh(ctx, true)
+		s.refresh(ctx, fetchTimeout)
 		set = s.set.Load()
 		if keys, _ := set.fits(kid, alg); len(keys) > 0 {
 			return keys, again, nil
@@ -92,7 +96,7 @@ func (s *source) find(ctx context.Context, kid, alg string) (keys []key, again t
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if set == nil || s.failed {
+	if set == nil || s.failed || s.flight != nil {
 		// The key may well be there: nobody knows.
 		return nil, again, fmt.Errorf("%w: the keys of %s cannot be read", ErrUnavailable, s.issuer)
 	}
@@ -108,9 +112,9 @@ func (s *source) age(set *keySet) time.Duration {
 	return s.now().Sub(set.at)
 }
 
-// refresh fetches the set unless that was tried a moment ago. With wait it
-// returns when the fetch has ended, or ctx.
-func (s *source) refresh(ctx context.Context, wait bool) {
+// refresh fetches the set unless that was tried a moment ago. It returns when
+// the fetch has ended, or ctx, or after so long; 0 waits for nothing.
+func (s *source) refresh(ctx context.Context, wait time.Duration) {
 	s.mu.Lock()
 	if s.flight == nil {
 		pause := coolDown
@@ -128,11 +132,15 @@ func (s *source) refresh(ctx context.Context, wait bool) {
 	}
 	flight := s.flight
 	s.mu.Unlock()
-	if wait {
-		select {
-		case <-flight:
-		case <-ctx.Done():
-		}
+	if wait == 0 {
+		return
+	}
+	enough := time.NewTimer(wait)
+	defer enough.Stop()
+	select {
+	case <-flight:
+	case <-enough.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openbot-build/openbot-go/internal/fakenet"
@@ -186,6 +187,28 @@ func TestKeySetRefresh(t *testing.T) {
 	is.pass(refreshFirst + time.Second)
 	check(t, v, is.token(nil), nil)
 	check(t, v, old, ErrInvalid)
+}
+
+// An issuer that hangs holds nobody up for long who has keys.
+func TestKeySetHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := newIssuer(t)
+		v := is.verifier(nil)
+		check(t, v, is.token(nil), nil)
+		is.net.Set(theKeys, fakenet.Answer{Fault: fakenet.Timeout})
+		is.pass(refreshFirst + time.Second)
+		began := time.Now()
+		check(t, v, is.token(nil), nil)
+		if d := time.Since(began); d != patience {
+			t.Errorf("waited %v", d)
+		}
+		began = time.Now()
+		check(t, v, is.tokenWith(member{"kid": "new"}, nil), ErrUnavailable)
+		if d := time.Since(began); d > fetchTimeout {
+			t.Errorf("waited %v", d)
+		}
+		synctest.Wait()
+	})
 }
 
 func TestKeySetOfMetadata(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/catalog"
+	"github.com/openbot-build/openbot-go/publicnet"
 	"github.com/openbot-build/openbot-go/publisher"
 )
 
@@ -21,8 +22,9 @@ type site struct {
 	config *publisher.Config
 }
 
-// sites are the two example apps, each on a domain of its own.
-func sites() []site {
+// sites are the two example apps, each on a domain of its own. Users of the notes
+// app sign in; network reaches where.
+func sites(network *publicnet.Network) []site {
 	return []site{
 		{host: "apps.example.com", config: &publisher.Config{
 			Origin: "https://apps.example.com",
@@ -32,7 +34,7 @@ func sites() []site {
 		{host: "notes.example.com", config: &publisher.Config{
 			Origin: "https://notes.example.com",
 			Host:   &catalog.Host{DisplayName: "示例笔记"},
-			Apps:   []publisher.App{notes()},
+			Apps:   []publisher.App{notes(network)},
 			Lang:   "zh",
 		}},
 	}
@@ -108,8 +110,8 @@ type noteOutput struct {
 	Number int `json:"number"`
 }
 
-// notes is an app whose words are Chinese.
-func notes() publisher.App {
+// notes is an app whose words are Chinese, and that wants a sign-in.
+func notes(network *publicnet.Network) publisher.App {
 	var mu sync.Mutex
 	kept := []string{"团队周会：每周一上午九点", "下周采购清单"}
 	server := mcp.NewServer(&mcp.Implementation{Name: "com.example/notes", Title: "团队笔记助手", Version: "1.0.0"}, nil)
@@ -139,7 +141,8 @@ func notes() publisher.App {
 				ID: "minutes", Title: "整理会议纪要", Prompt: "把今天的会议纪要整理成三条要点，记到团队笔记里。",
 			}),
 		},
-		Server: server,
+		Server:     server,
+		Protection: protectNotes(network),
 	}
 }
 

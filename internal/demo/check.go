@@ -111,6 +111,8 @@ func (d *demo) check(ctx context.Context) error {
 		}},
 		{"the search page shows both apps", func() error { return d.checkPage(ctx) }},
 		{"an MCP client calls a tool", func() error { return d.checkCall(ctx, client) }},
+		{"the notes app leads who has not signed in to its authorization server", func() error { return d.checkChallenge(ctx, client) }},
+		{"a user signs in, reads, agrees to more, writes, and signs out", func() error { return d.checkSignIn(ctx, client) }},
 		{"the curl lines work as printed", func() error { return d.checkCurl(ctx) }},
 	} {
 		err := step.do()
@@ -222,7 +224,7 @@ func (d *demo) checkCurl(ctx context.Context) error {
 			return fmt.Errorf("%w: there is no %s", errSkipped, tool)
 		}
 	}
-	wants := []string{"application/mcp-server-card+json", "Team meeting", "团队笔记助手"}
+	wants := []string{"application/mcp-server-card+json", "Team meeting", "团队笔记助手", "resource_metadata=", `"authorization_servers"`}
 	for i, line := range d.curlLines() {
 		out, err := exec.CommandContext(ctx, "sh", "-c", line).Output() //nolint:gosec // our own line
 		if err != nil {

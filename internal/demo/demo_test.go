@@ -24,7 +24,7 @@ func TestDemoChecks(t *testing.T) {
 	if err := run(t.Context(), true, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if strings.Count(out.String(), "\nok ") < 6 {
+	if strings.Count(out.String(), "\nok ") < 8 {
 		t.Errorf("not all checks ran:\n%s", out.String())
 	}
 }
@@ -41,8 +41,8 @@ func TestDemoStops(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "curl -sSw"); n != 3 {
-		t.Errorf("%d curl lines, want 3:\n%s", n, out.String())
+	if n := strings.Count(out.String(), "curl -sSw"); n != 5 {
+		t.Errorf("%d curl lines, want 5:\n%s", n, out.String())
 	}
 }
 

@@ -5,6 +5,9 @@
 //	go run ./internal/demo          look around until Ctrl-C
 //	go run ./internal/demo -check   assert the answers, then exit 0 or 1
 //
+// Users of the second app sign in, at an authorization server that is part of the
+// demo and nothing for production.
+//
 // The apps answer under names of example.com with a certificate authority made
 // for this run. A resolver and a dialer lead there; they lie below the address
 // guard, which is the same as on the Internet. Nothing is left behind.
@@ -28,6 +31,8 @@ import (
 	"time"
 
 	"github.com/openbot-build/openbot-go/internal/crawlercmd"
+	"github.com/openbot-build/openbot-go/oauth/oauthtest"
+	"github.com/openbot-build/openbot-go/publicnet"
 	"github.com/openbot-build/openbot-go/publisher"
 )
 
@@ -98,6 +103,9 @@ type demo struct {
 	apps []*http.Server
 	pubs []*publisher.Publisher
 
+	hosts  []string          // of the apps
+	issuer *oauthtest.Server // where users of the notes app sign in
+
 	index       string   // origin of the index, http on loopback
 	pages       []string // the apps' own pages, http on loopback
 	crawlerLog  lockedBuffer
@@ -115,13 +123,18 @@ func (d *demo) publish() error {
 	if err := os.WriteFile(d.caFile(), n.rootPEM(), 0o600); err != nil {
 		return err
 	}
-	for _, s := range sites() {
+	reach, err := d.network()
+	if err != nil {
+		return err
+	}
+	for _, s := range sites(reach) {
 		p, err := publisher.New(s.config)
 		if err != nil {
 			return err
 		}
-		l, err := n.listen(s.host)
-		if err != nil {
+		d.pubs = append(d.pubs, p)
+		d.hosts = append(d.hosts, s.host)
+		if err := d.serve(s.host, p); err != nil {
 			return err
 		}
 		// A second listener without TLS lets any browser open the app's page.
@@ -130,17 +143,38 @@ func (d *demo) publish() error {
 			return err
 		}
 		d.pages = append(d.pages, "http://"+plain.Addr().String()+"/apps/"+s.config.Apps[0].Slug)
-		server := &http.Server{Handler: p, ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-		d.apps, d.pubs = append(d.apps, server), append(d.pubs, p)
-		go func() { _ = server.Serve(l) }() // both end with close
-		go func() { _ = server.Serve(plain) }()
+		d.answer(plain, p)
 	}
+	return d.publishSignIn(reach)
+}
+
+// serve answers for host, over TLS.
+func (d *demo) serve(host string, h http.Handler) error {
+	l, err := d.net.listen(host)
+	if err != nil {
+		return err
+	}
+	d.answer(l, h)
 	return nil
 }
 
+// answer serves a listener until close.
+func (d *demo) answer(l net.Listener, h http.Handler) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	d.apps = append(d.apps, server)
+	go func() { _ = server.Serve(l) }() // ends with close
+}
+
+// network is the demo's way to its own sites, with the guard of the real one.
+func (d *demo) network() (*publicnet.Network, error) {
+	return publicnet.New(&publicnet.Options{UserAgent: "openbot-demo", Below: d.net.below()})
+}
+
 func (d *demo) close() {
-	for i, s := range d.apps {
-		_ = d.pubs[i].Close()
+	for _, p := range d.pubs {
+		_ = p.Close()
+	}
+	for _, s := range d.apps {
 		_ = s.Close()
 	}
 }
@@ -151,11 +185,7 @@ func (d *demo) caFile() string { return filepath.Join(d.dir, "ca.pem") }
 // network below its guard.
 func (d *demo) startCrawler(ctx context.Context) error {
 	seeds := filepath.Join(d.dir, "seeds.txt")
-	var hosts []string
-	for _, s := range sites() {
-		hosts = append(hosts, s.host)
-	}
-	if err := os.WriteFile(seeds, []byte(strings.Join(hosts, "\n")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(seeds, []byte(strings.Join(d.hosts, "\n")+"\n"), 0o600); err != nil {
 		return err
 	}
 	addr, err := freeAddr(ctx)
@@ -203,7 +233,7 @@ func (d *demo) waitUntilIndexed(ctx context.Context) error {
 	defer cancel()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	want := len(sites())
+	want := len(d.hosts)
 	for {
 		if page, err := d.search(ctx, ""); err == nil && len(page.Items) == want {
 			return nil

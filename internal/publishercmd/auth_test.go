@@ -242,7 +242,7 @@ func TestReloadAuth(t *testing.T) {
 	}
 	rewrite(t, file, strings.Replace(authConfigText, "algorithms: [ES256]", "algorithms: [none]", 1))
 	hangUp(t)
-	log.wait(t, `msg="fault of the new configuration" fault=".*c.yaml:12: apps\[0\].auth.issuers\[0\].algorithms: `)
+	log.wait(t, `msg="fault of the new configuration" fault=".*c.yaml:13: apps\[0\].auth.issuers\[0\].algorithms: `)
 	if got := scope(); got != "say" {
 		t.Errorf("after a faulty file: scope %q", got)
 	}
@@ -285,5 +285,34 @@ func TestSpoiledAuthNeverOpens(t *testing.T) {
 		if list, ok := errors.AsType[faultList](err); !ok || !strings.Contains(list.Error(), "apps[0].auth") {
 			t.Errorf("%q: %v", auth, err)
 		}
+	}
+}
+
+// Before anything is served, check --config says whether hosts can sign in at the
+// issuer.
+func TestCheckAsksTheIssuers(t *testing.T) {
+	net := fakenet.New()
+	defer net.Close()
+	issuer := signInServer(t, net, false)
+	file := write(t, "c.yaml", authConfigText)
+	code, out, errOut := runCheck(t, net.Below(), "--config", file)
+	if code != exitOK || !strings.Contains(out, "issuer "+authIssuer) || !strings.Contains(out, "✓ takes a client id metadata document [OB-61]") {
+		t.Errorf("exit %d\n%s%s", code, out, errOut)
+	}
+	issuer.Fault("/.well-known/oauth-authorization-server", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"issuer":"`+authIssuer+`/"}`)
+	}))
+	code, out, _ = runCheck(t, net.Below(), "--config", file)
+	if code != exitFailed || !strings.Contains(out, "✗ the authorization server calls itself \""+authIssuer+"/\"") {
+		t.Errorf("another issuer: exit %d\n%s", code, out)
+	}
+	code, out, _ = runCheck(t, net.Below(), "--offline", "--config", file)
+	if code != exitOK || strings.Contains(out, "issuer "+authIssuer) {
+		t.Errorf("offline: exit %d\n%s", code, out)
+	}
+	code, out, _ = runCheck(t, fakenet.New().Below(), "--config", file)
+	if code != exitOK || !strings.Contains(out, "! its metadata cannot be read from here") {
+		t.Errorf("out of reach: exit %d\n%s", code, out)
 	}
 }

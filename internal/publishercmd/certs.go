@@ -1,6 +1,7 @@
 package publishercmd
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -53,12 +54,20 @@ func (c *certFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.look()
 }
 
-// again reads the files now, whatever their times say: the operator asks. nil
-// is no files.
-func (c *certFiles) again() {
-	if c == nil {
-		return
+// watch reads the files again when hup asks for it, until ctx ends.
+func (c *certFiles) watch(ctx context.Context, hup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			c.again()
+		}
 	}
+}
+
+// again reads the files now, whatever their times say: the operator asks.
+func (c *certFiles) again() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.pair

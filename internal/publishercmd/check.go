@@ -23,14 +23,14 @@ type checkCommand struct {
 	ConnectTo string `name:"connect-to" placeholder:"HOST:443:ADDR:PORT" help:"Reach HOST at ADDR:PORT, for an app that is not deployed yet. All other names are reached as usual."`
 	CA        string `name:"ca" placeholder:"FILE" help:"Certificate authority in PEM that signed HOST's certificate. It counts for HOST only."`
 	JSON      bool   `name:"json" help:"Print the report as JSON."`
-	Offline   bool   `help:"Judge a configuration without its upstreams: start no command and ask no address."`
+	Offline   bool   `help:"Judge a configuration without its upstreams and issuers: start no command and ask no address."`
 }
 
 // Help is the manual's page on check.
 func (*checkCommand) Help() string {
-	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. The upstreams of a configuration are started or called once, to see what hosts will; --offline leaves that out.
+	return `A file is judged by what it holds: a catalog, a card, or with a .yaml name a configuration. The upstreams of a configuration are started or called once, to see what hosts will, and the metadata of its issuers is read; --offline leaves that out.
 
-An address is read as a host reads it: the documents behind it, their headers, what a browser's preflight and a conditional request get, and whether a crawler may read them (robots.txt) and can confirm the publisher. Each app's endpoint is asked server/discover, without settings or sign-in, and its name, version and supportedVersions are compared with the card; then it is asked for its lists of tools, prompts and resources, and once as a page of a foreign origin would ask. If it wants a sign-in, the challenge is followed to the metadata of the authorization server. No tool is run, no resource read, nobody signs in. What is not asked: pictures, and anything that needs settings.
+An address is read as a host reads it: the documents behind it, their headers, what a browser's preflight and a conditional request get, and whether a crawler may read them (robots.txt) and can confirm the publisher. Each app's endpoint is asked server/discover, without settings or sign-in, and its name, version and supportedVersions are compared with the card; then it is asked for its lists of tools, prompts and resources, and once as a page of a foreign origin would ask. If it wants a sign-in, the challenge is followed to the metadata of the authorization server, and server/discover is asked with a made-up token, which has to be refused, and as a browser's preflight, which must need none. No tool is run, no resource read, nobody signs in. What is not asked: pictures, and anything that needs settings.
 
 Each line is a verdict: ✓ kept, ! works and could be better, ✗ broken, with what to do about it and the number of the rule in brackets. Lines with · only tell. The rules are summed up at the end.
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/openbot-build/openbot-go/card"
 	"github.com/openbot-build/openbot-go/catalog"
@@ -24,7 +25,7 @@ func (c *checkCommand) checkConfig(ctx context.Context, env *Env, name string, c
 	case err != nil:
 		return nil, err
 	}
-	started := config.connect(ctx, &connection{getenv: env.Getenv, offline: c.Offline, below: env.Below})
+	started := config.connect(ctx, &connection{getenv: env.Getenv, offline: c.Offline, hasty: true, below: env.Below})
 	defer closeAll(started) //nolint:errcheck // they were only looked at
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -46,6 +47,9 @@ func (c *checkCommand) checkConfig(ctx context.Context, env *Env, name string, c
 			check.Document(rep, origin.Origin()+f.Path, f.Body)
 		}
 	}
+	if err := c.checkIssuers(ctx, env, rep, config); err != nil {
+		return nil, err
+	}
 	for _, i := range config.settings.servedHere() {
 		advise := func(member, message string) {
 			f := config.fault(fmt.Sprintf("apps[%d].%s", i, member), message)
@@ -64,6 +68,35 @@ func (c *checkCommand) checkConfig(ctx context.Context, env *Env, name string, c
 		}
 	}
 	return rep, nil
+}
+
+// checkIssuers asks each issuer of the configuration, once, whether hosts can
+// sign in there.
+func (c *checkCommand) checkIssuers(ctx context.Context, env *Env, rep *check.Report, config *configFile) error {
+	if c.Offline {
+		return nil
+	}
+	var issuers []string
+	for _, i := range config.settings.servedHere() {
+		if a := config.settings.Apps[i].Auth; a != nil {
+			for n := range a.Issuers {
+				issuers = append(issuers, a.Issuers[n].URL)
+			}
+		}
+	}
+	if len(issuers) == 0 {
+		return nil
+	}
+	client, err := c.client(env)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	slices.Sort(issuers)
+	for _, issuer := range slices.Compact(issuers) {
+		check.Issuer(ctx, client, rep, issuer)
+	}
+	return ctx.Err()
 }
 
 // judgeUpstream says what an upstream is and what is changed for hosts.

@@ -56,6 +56,8 @@ type connection struct {
 	// patient keeps an app whose upstream is down, if its card needs nothing
 	// of the upstream: the documents are served meanwhile.
 	patient bool
+	// hasty does not wait for an upstream that refuses to be reached.
+	hasty bool
 	// offline connects to nothing.
 	offline bool
 	// below goes under the guard of what is asked of issuers.
@@ -98,6 +100,7 @@ func (c *configFile) connect(ctx context.Context, how *connection) (started []*u
 			c.upstreams[i] = old
 			continue
 		}
+		opts.FailFast = how.hasty
 		if how.log != nil {
 			opts.Log = how.log.With("app", a.Slug)
 		}

@@ -26,7 +26,7 @@ type initCommand struct {
 	From   string        `placeholder:"COMMAND|URL" help:"An MCP server that exists: the command line that starts it, in one pair of quotes, or its http or https address."`
 	Slug   string        `placeholder:"NAME" help:"With --from: short name for the app's addresses. It is made of the server's name unless set."`
 	Env    []string      `sep:"none" placeholder:"NAME=VALUE" help:"With --from COMMAND: a variable for the command, again for each. Write a secret as a variable of yours in single quotes, 'API_KEY=$${API_KEY}': then it is not in the file."`
-	Wait   time.Duration `default:"30s" placeholder:"TIME" help:"With --from: how long the server may take until it answers, 30s unless set; a first start that installs something may take minutes."`
+	Wait   time.Duration `default:"30s" placeholder:"TIME" help:"With --from: how long the server may take until it answers, 30s unless set; a first start that installs something may take minutes. A refused connection is not waited for."`
 	Header []string      `sep:"none" placeholder:"NAME: VALUE" help:"With --from URL: a header for the server, again for each. Write a secret as in 'Authorization: Bearer $${TOKEN}'."`
 }
 

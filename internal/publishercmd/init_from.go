@@ -113,7 +113,7 @@ func advice(err error) string {
 		return "; it wants a credential: give it with --header 'Authorization: Bearer ${TOKEN}'"
 	case strings.Contains(text, "HTTP status 404") || strings.Contains(text, "HTTP status 405") || strings.Contains(text, "no MCP server: it answers"):
 		return "; the address is not that of an MCP endpoint, which often ends in /mcp or /sse"
-	case strings.Contains(text, "no MCP server"):
+	case strings.Contains(text, "no MCP server"), strings.HasSuffix(text, "the command ended"): // as if all were done
 		return "; name a program that speaks MCP over its standard input and output"
 	}
 	return ""

@@ -315,3 +315,13 @@ func TestLimitStreams(t *testing.T) {
 	}
 	stop()
 }
+
+// A limit by client that sees one client only is said at the start, also of one
+// app.
+func TestLimitBehindUnnamedProxyIsTold(t *testing.T) {
+	for _, more := range []string{"limits: {client: {rate: 5}}\n", "    limits: {client: {rate: 5}}\n"} {
+		log, stop := start(t, "serve", "--config", write(t, "c.yaml", echoConfig+more), "--listen", "127.0.0.1:0")
+		log.wait(t, `level=WARN msg="limits.client counts all callers`)
+		stop()
+	}
+}

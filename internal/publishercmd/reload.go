@@ -32,7 +32,7 @@ type reloader struct {
 	log    *slog.Logger
 	site   *site
 	fixed  func(now, next *configFile) error // refuses what cannot change while it is served
-	certs  *certFiles                        // read again on SIGHUP; nil: none
+	certs  *certFiles                        // nil: none
 
 	draining sync.WaitGroup
 }
@@ -108,7 +108,6 @@ func (r *reloader) watch(ctx, over context.Context, hup <-chan os.Signal) {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			r.certs.again()
 			served = r.reload(ctx, over)
 			last = served
 		case <-tick.C:
@@ -182,7 +181,7 @@ func (r *reloader) retry(ctx, over context.Context) (progress bool) {
 	if err != nil {
 		return false // cannot happen: it was read before
 	}
-	started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, running: values(old.file.upstreams), patient: true})
+	started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, running: values(old.file.upstreams), patient: true, hasty: true})
 	if len(started) == 0 {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,7 +32,7 @@ func (*serveCommand) Help() string {
 
 The servers behind apps (upstream:) are started or called first. One that is down does not keep the documents from being served if name, version and description of its app stand in the configuration; it is tried again.
 
-SIGHUP, or a change of the configuration or of a card file that it names, makes it read everything again. A faulty file is refused, with its reasons in the log, and what is served stays. Calls under way end on the old configuration; an upstream whose own settings did not change keeps running. Clients of MCP revisions before 2026-07-28 open a new session. What takes a restart: tls, telemetry, the host of the origin with acme.
+SIGHUP, or a change of the configuration or of a card file that it names, makes it read everything again; SIGHUP reads certificate files at once, which are else looked at each half minute. A faulty file is refused, with its reasons in the log, and what is served stays. Calls under way end on the old configuration; an upstream whose own settings did not change keeps running. Clients of MCP revisions before 2026-07-28 open a new session. What takes a restart: tls, telemetry, the host of the origin with acme.
 
 --metrics serves, for operators only: /metrics for Prometheus; /healthz, 200 while the program runs; /readyz, 200 while everything answers, else 503 with one line for each upstream that is down. Documents are served then too, so a load balancer that should keep them goes by /healthz. Traces go where telemetry: otlp: or OTEL_EXPORTER_OTLP_ENDPOINT says. The log has paths and client addresses, and no query, header, body or variable.
 
@@ -156,9 +157,16 @@ func (s *serveCommand) serve(ctx, over context.Context, env *Env, r *reloader) e
 	watched, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	watching.Go(func() { r.watch(watched, over, hup) })
+	if r.certs != nil { // a reload may take its time, and they do not wait for it
+		hup := make(chan os.Signal, 1)
+		signal.Notify(hup, syscall.SIGHUP)
+		defer signal.Stop(hup)
+		watching.Go(func() { r.certs.watch(watched, hup) })
+	}
 
 	log.Info("serving", "addr", listener.Addr().String(), "origin", config.settings.Origin, "tls", !r.site.plain, "apps", len(config.settings.Apps))
-	if r.site.plain && config.settings.Limits != nil && config.settings.Limits.Client != nil && len(config.trusted) == 0 {
+	counts := func(i int) bool { return config.limits(i).Client != nil }
+	if r.site.plain && len(config.trusted) == 0 && slices.ContainsFunc(config.settings.servedHere(), counts) {
 		log.Warn("limits.client counts all callers behind a proxy on this machine as one: name the proxy in proxy.trusted, for instance 127.0.0.1")
 	}
 	if url := lookAt(listener.Addr(), config.trusted); r.site.plain && url != "" {

@@ -21,6 +21,7 @@ func (w *world) open(t *testing.T, v url.Values, cookies ...*http.Cookie) *httpt
 	}
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, r)
+	rec.Result() // kept by the recorder, which is then safe to share
 	return rec
 }
 

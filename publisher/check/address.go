@@ -23,8 +23,10 @@ import (
 // Each app's endpoint is asked server/discover, without any user's settings or
 // sign-in, and what it says is held against the card (documents W10); then it is
 // asked for its lists. If it wants a sign-in, what it says about that is followed
-// to the authorization server's metadata. No tool is run, no resource read,
-// nothing registered. client comes from publicnet.
+// to the authorization server's metadata, and server/discover is asked again with
+// tokens that open nothing: one of an issuer that nobody can own, signed by a key
+// that is made for it, and one in the address. No tool is run, no resource read,
+// nothing registered, nobody signed in. client comes from publicnet.
 //
 // What is wrong with the target is in the report; the error is that of ctx, or
 // of a client that is missing.

@@ -1,7 +1,8 @@
 // Package check reads what a publisher published as a host and a crawler read
 // it, and tells for each rule of the protocol whether it is kept, and what is
 // wrong, where, and what to do about it. An MCP endpoint is asked what it is
-// and what it lists, or where to sign in; no tool is run.
+// and what it lists, or where to sign in and whether a made-up token opens it;
+// no tool is run.
 //
 // A report quotes what strangers wrote. Whoever prints it must make control
 // characters visible.
@@ -26,7 +27,7 @@ type Report struct {
 
 // Section is one thing that was looked at.
 type Section struct {
-	Kind     string    `json:"kind"` // catalog, card, page, app, file, address; callers add their own
+	Kind     string    `json:"kind"` // catalog, card, page, app, issuer, file, address; callers add their own
 	Name     string    `json:"name"` // address, file or title
 	Facts    []string  `json:"facts,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`

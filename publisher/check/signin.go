@@ -98,18 +98,36 @@ func lookAtSignIn(ctx context.Context, client *http.Client, endpoint string, hea
 	}
 	in.browser.ask(ctx, client, in.address)
 	for _, issuer := range in.resource.Servers[:min(maxServers, len(in.resource.Servers))] {
-		m := serverMetadata{asked: issuer}
-		for _, address := range append(wellKnown(issuer, "oauth-authorization-server", false), wellKnown(issuer, "openid-configuration", true)...) {
-			doc := serverMetadata{asked: issuer}
-			if _, doc.failed = read(ctx, client, address, &doc); doc.failed == "" {
-				m = doc
-				break
-			}
-			m.failed = doc.failed
-		}
-		in.servers = append(in.servers, m)
+		in.servers = append(in.servers, readServer(ctx, client, issuer))
 	}
 	return in
+}
+
+// readServer reads the metadata of an authorization server, in the order of
+// hosts.
+func readServer(ctx context.Context, client *http.Client, issuer string) serverMetadata {
+	m := serverMetadata{asked: issuer}
+	for _, address := range append(wellKnown(issuer, "oauth-authorization-server", false), wellKnown(issuer, "openid-configuration", true)...) {
+		doc := serverMetadata{asked: issuer}
+		if _, doc.failed = read(ctx, client, address, &doc); doc.failed == "" {
+			return doc
+		}
+		m.failed = doc.failed
+	}
+	return m
+}
+
+// Issuer reads the metadata of an authorization server and judges whether hosts
+// can sign in there, in a section of its own. That it cannot be reached from here
+// is advice only. client comes from publicnet.
+func Issuer(ctx context.Context, client *http.Client, r *Report, issuer string) {
+	s := r.Section("issuer", issuer)
+	m := readServer(ctx, client, issuer)
+	if m.failed != "" {
+		s.advise("OB-64", "", "its metadata cannot be read from here (%s): hosts read it from the public Internet", m.failed)
+		return
+	}
+	m.judge(s, "")
 }
 
 // read gets a JSON document. It says what is wrong, or nothing.

@@ -303,3 +303,40 @@ func TestCheckPassesAProtectedPublisher(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// spoiledServer checks a protected app whose authorization server says something
+// else in one place.
+func spoiledServer(t *testing.T, from, to string) string {
+	t.Helper()
+	if !strings.Contains(serverDocument, from) {
+		t.Fatalf("no %s to spoil", from)
+	}
+	return checkGuarded(t, newGuardedServer(), func(n *fakenet.Net) {
+		n.Set("https://login.example.com/.well-known/oauth-authorization-server/t", fakenet.Answer{
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: strings.Replace(serverDocument, from, to, 1),
+		})
+	})
+}
+
+// OB-61: an authorization server that takes no client documents keeps every host
+// out that was not registered by hand.
+func TestRule_OB61_CheckWantsClientDocuments(t *testing.T) {
+	has(t, checkGuarded(t, newGuardedServer(), nil), "pass takes a client id metadata document [OB-61]")
+	has(t, spoiledServer(t, `"client_id_metadata_document_supported":true`, `"client_id_metadata_document_supported":false`),
+		"fault /remotes/0/url: the authorization server https://login.example.com/t does not take client id metadata documents")
+}
+
+// OB-62: S256 has to be offered, and the resource is the endpoint, octet for
+// octet.
+func TestRule_OB62_CheckWantsS256AndTheExactResource(t *testing.T) {
+	out := checkGuarded(t, newGuardedServer(), nil)
+	has(t, out, "pass PKCE with S256 [OB-62]")
+	has(t, out, "pass the metadata is of this resource: "+endpoint+" [OB-62]")
+	for _, methods := range []string{`["plain"]`, `[]`, `["s256"]`} {
+		has(t, spoiledServer(t, `["S256"]`, methods), "fault /remotes/0/url: the authorization server https://login.example.com/t does not offer PKCE with S256")
+	}
+	for _, resource := range []string{endpoint + "/", "https://apps.example.com", "https://apps.example.com:443/mcp", "https://Apps.example.com/mcp"} {
+		out := checkGuarded(t, newGuardedServer(), func(n *fakenet.Net) { signInAt(n, metadataURL, resource) })
+		has(t, out, `fault /remotes/0/url: the resource metadata is of "`+resource+`", the endpoint in the card is "`+endpoint+`"`)
+	}
+}

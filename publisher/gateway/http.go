@@ -169,6 +169,7 @@ func (h *web) send(ctx context.Context, msg *message, c *call) error {
 	if err != nil {
 		return err
 	}
+	name := ""
 	if h.link.modern && msg.Method != "" {
 		var p struct {
 			Name, URI string
@@ -179,17 +180,15 @@ func (h *web) send(ctx context.Context, msg *message, c *call) error {
 		if c != nil {
 			params = c.params.values(p.Arguments)
 		}
-		name := p.Name
 		switch msg.Method {
 		case methodRead:
 			name = p.URI
 		case methodCall, methodPrompt:
-		default:
-			name = ""
+			name = p.Name
 		}
 		modernHeaders(req.Header, msg.Method, name, params)
 	}
-	resp, err := h.do(req, c)
+	resp, err := h.doNamed(req, c, name)
 	if err != nil {
 		return err
 	}

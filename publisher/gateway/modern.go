@@ -114,7 +114,7 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, req *mcpgate
 	}
 	modernHeaders(up.Header, req.Method, name, values)
 	c := &call{id: string(req.ID)}
-	resp, err := h.do(up, c)
+	resp, err := h.doNamed(up, c, name)
 	if err == nil {
 		defer resp.Body.Close()
 		err = f.answer(ctx, w, resp, req, h, func() { silence.Reset(g.opts.CallTimeout) })

@@ -75,7 +75,7 @@ func TestUpstreamComesBackChanged(t *testing.T) {
 		t.Errorf("nothing has changed: %s", &log)
 	}
 	up.mu.Lock()
-	up.capabilities = `{"tools":{},"prompts":{}}`
+	up.capabilities = `{"tools":{},"logging":{}}`
 	up.mu.Unlock()
 	reconnect()
 	if out := log.String(); !strings.Contains(out, "something else of itself") || !strings.Contains(out, "changed=capabilities") {
