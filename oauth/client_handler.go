@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -18,34 +19,20 @@ import (
 // a browser: where the user has to act its error is a *SignInRequired, which
 // errors.As finds in the error of a call.
 //
-// Put Transport under the same connection as well: the SDK asks the handler once
-// a request, and without it the second 401 of a request is a plain error.
-//
-// Make one for each session. While a session connects, the SDK follows a
-// server/discover that was refused with an initialize; its answer would hide the
-// challenge, so the handler refuses that one in the same words.
+// Put Transport under the same session as well: the SDK asks the handler once a
+// request, and without it the second 401 of a request is a plain error.
 func (c *Client) Handler(conn Connection) auth.OAuthHandler { return &handler{c: c, conn: conn} }
 
 type handler struct {
 	c    *Client
 	conn Connection
-
-	mu      sync.Mutex
-	refused *SignInRequired // of a server/discover, for the request after it
 }
 
 // TokenSource gives no source for a connection that is signed out: the request
 // goes without a token, and the app's challenge says what to ask for.
 func (h *handler) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
 	access, err := h.c.Token(ctx, h.conn)
-	h.mu.Lock()
-	refused := h.refused
-	h.refused = nil
-	h.mu.Unlock()
 	if required := (*SignInRequired)(nil); errors.As(err, &required) {
-		if refused != nil {
-			return nil, refused
-		}
 		return nil, nil
 	}
 	if err != nil {
@@ -60,13 +47,7 @@ func (h *handler) Authorize(ctx context.Context, req *http.Request, resp *http.R
 	if resp.StatusCode == http.StatusForbidden {
 		return h.c.after403(ctx, h.conn, ch)
 	}
-	err := h.c.after401(ctx, h.conn, bearerOf(req), ch)
-	if required := (*SignInRequired)(nil); req.Header.Get("Mcp-Method") == "server/discover" && errors.As(err, &required) {
-		h.mu.Lock()
-		h.refused = required
-		h.mu.Unlock()
-	}
-	return err
+	return h.c.after401(ctx, h.conn, bearerOf(req), ch)
 }
 
 // challengeOf reads an answer's challenge and lets go of its body.
@@ -84,12 +65,14 @@ func bearerOf(req *http.Request) Secret {
 }
 
 // Transport is what lies under the SDK's transport, beside Handler: as the
-// Transport of its HTTP client. next makes the requests. It
+// Transport of its HTTP client, one for each session. next makes the requests. It
 //
 //   - sends no token anywhere but to the connection's endpoint, byte for byte, so
 //     that no redirect carries one away (C13);
 //   - makes the 401 to a token that was refreshed a moment ago, because the app
-//     had refused the one before, a *SignInRequired.
+//     had refused the one before, a *SignInRequired;
+//   - keeps the challenge of a refused server/discover: the SDK follows it with an
+//     initialize, whose answer would take its place.
 func (c *Client) Transport(conn Connection, next http.RoundTripper) http.RoundTripper {
 	endpoint := conn.Endpoint
 	if u, err := url.Parse(endpoint); err == nil {
@@ -103,7 +86,31 @@ type transport struct {
 	conn     Connection
 	endpoint string
 	next     http.RoundTripper
+
+	mu      sync.Mutex
+	refused *refusedDiscover // for the request after it
 }
+
+// refusedDiscover is the app's 401 to a server/discover.
+type refusedDiscover struct {
+	required *SignInRequired
+	token    [32]byte // hash of what was sent
+}
+
+// afterDiscover gives the error of a request that follows a refused
+// server/discover with the same token, or none.
+func (t *transport) afterDiscover(req *http.Request, token [32]byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.refused
+	t.refused = nil
+	if r != nil && r.token == token && req.Header.Get("Mcp-Method") != discoverMethod {
+		return r.required
+	}
+	return nil
+}
+
+const discoverMethod = "server/discover"
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := bearerOf(req)
@@ -113,9 +120,23 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, fmt.Errorf("send a request with a token: the address is not the endpoint %s that the token is for", t.conn.Endpoint)
 	}
+	hash := sha256.Sum256([]byte(sent.Reveal()))
+	if err := t.afterDiscover(req, hash); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
+	}
+	if resp.StatusCode == http.StatusUnauthorized && req.Header.Get("Mcp-Method") == discoverMethod {
+		ch := ParseChallenge(resp.Header)
+		ch.Status = resp.StatusCode
+		t.mu.Lock()
+		t.refused = &refusedDiscover{&SignInRequired{Connection: t.conn, Challenge: ch}, hash}
+		t.mu.Unlock()
 	}
 	if sent == "" || !t.c.isDoubted(t.conn, sent) {
 		return resp, nil
