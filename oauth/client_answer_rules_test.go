@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -225,5 +226,26 @@ func TestRule_OauthC19_OldRefreshTokenStaysAndRevokingHasAnOrder(t *testing.T) {
 	if len(sent) != 2 || sent[0].Get("token") != last.Refresh.Reveal() || sent[1].Get("token") != last.Access.Reveal() ||
 		sent[0].Get("token_type_hint") != "refresh_token" || sent[0].Get("client_id") != testClientID {
 		t.Errorf("sent %v", sent)
+	}
+}
+
+// A server that cannot take back an access token has revoked all that it can.
+func TestRule_OauthC19_AccessTokenThatCannotBeRevoked(t *testing.T) {
+	for kind, fails := range map[string]bool{"access_token": false, "refresh_token": true} {
+		w := newWorld(t)
+		w.signIn()
+		w.as.set(func(s *fakeServer) {
+			s.revoke = func(rw http.ResponseWriter, r *http.Request) {
+				if r.FormValue("token_type_hint") != kind {
+					return
+				}
+				rw.Header().Set("Content-Type", "application/json")
+				rw.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(rw, `{"error":"unsupported_token_type"}`)
+			}
+		})
+		if err := w.client.Revoke(t.Context(), w.conn); errors.Is(err, ErrNotRevoked) != fails {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }

@@ -15,6 +15,8 @@ const (
 	revokeTimeout = 5 * time.Second
 	revokeFirst   = 3 * time.Second // of the refresh token, so that the access token has its turn
 	storeTimeout  = 10 * time.Second
+
+	accessToken = "access_token"
 )
 
 // Revoke ends a connection (D22): no more calls, tokens revoked at the issuer as
@@ -72,6 +74,9 @@ func (c *Client) revoke(ctx context.Context, t *Tokens) error {
 		if err == nil && a.status != http.StatusOK && a.status != http.StatusNoContent {
 			err = a.fault()
 		}
+		if said := (*serverError)(nil); kind == accessToken && errors.As(err, &said) && said.code == "unsupported_token_type" {
+			return // a JWT that nobody can take back ends by itself (RFC 7009 section 2.2.1)
+		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("revoke the %s at the authorization server %s: %w", kind, strictjson.Quote(t.Client.Issuer), err))
 		}
@@ -79,7 +84,7 @@ func (c *Client) revoke(ctx context.Context, t *Tokens) error {
 	first, cancelFirst := context.WithTimeout(ctx, revokeFirst)
 	one(first, "refresh_token", t.Refresh)
 	cancelFirst()
-	one(ctx, "access_token", t.Access)
+	one(ctx, accessToken, t.Access)
 	return errors.Join(faults...)
 }
 

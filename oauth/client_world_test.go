@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -187,6 +188,7 @@ func (s *fakeServer) approve(t testing.TB, address string) string {
 func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := new(bytes.Buffer)
 	_, _ = body.ReadFrom(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body.Bytes())) // for own
 	form, _ := url.ParseQuery(body.String())
 	if r.URL.Path == "/register" {
 		form = url.Values{"body": {body.String()}}

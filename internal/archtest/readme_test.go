@@ -8,16 +8,22 @@ import (
 	"testing"
 )
 
-// TestReadmeCode: each Go block of the README stands, but for white space, in
-// an example that the tests compile and run.
+// TestReadmeCode: each Go block of the README and of the page on sign-in
+// stands, but for white space, in an example that the tests compile and run.
 func TestReadmeCode(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	for _, page := range []string{"README.md", filepath.Join("docs", "sign-in.md")} {
+		t.Run(filepath.Base(page), func(t *testing.T) { checkCode(t, page) })
+	}
+}
+
+func checkCode(t *testing.T, page string) {
+	text, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := goBlocks(string(readme))
+	blocks := goBlocks(string(text))
 	if len(blocks) == 0 {
-		t.Fatal("README.md has no Go code")
+		t.Fatalf("%s has no Go code", page)
 	}
 	var examples []string
 	files(t, func(path string, data []byte) {
@@ -31,7 +37,7 @@ func TestReadmeCode(t *testing.T) {
 	}, ".go")
 	for _, block := range blocks {
 		if !contains(examples, block) {
-			t.Errorf("this code of README.md is in no example_test.go and no file under examples:\n%s", block)
+			t.Errorf("this code of %s is in no example_test.go and no file under examples:\n%s", page, block)
 		}
 	}
 }

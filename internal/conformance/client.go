@@ -9,11 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/oauth2"
 
 	"github.com/openbot-build/openbot-go/oauth"
 )
@@ -144,44 +141,17 @@ func (v *visitor) connect(ctx context.Context) error {
 	})
 	app := *v.http
 	app.Transport = v.oauth.Transport(v.conn, v.http.Transport)
-	tokens := &firstAnswer{OAuthHandler: v.oauth.Handler(v.conn)}
 	session, err := c.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint: v.conn.Endpoint, HTTPClient: &app, OAuthHandler: tokens, DisableStandaloneSSE: true, MaxRetries: -1,
+		Endpoint: v.conn.Endpoint, HTTPClient: &app, OAuthHandler: v.oauth.Handler(v.conn), DisableStandaloneSSE: true, MaxRetries: -1,
 	}, &mcp.ClientSessionOptions{ProtocolVersion: modern})
 	if err != nil {
 		return err
 	}
-	tokens.connected.Store(true)
 	if got := session.InitializeResult().ProtocolVersion; got != modern {
 		return errors.Join(fmt.Errorf("the server speaks %s", got), session.Close())
 	}
 	v.session = session
 	return nil
-}
-
-// firstAnswer makes the app's answer to the first request of a session the error
-// of connecting. The SDK follows a server/discover that failed, for whatever
-// reason, with an initialize; a server that wants no token for that one answers
-// something else, and the challenge is lost (mcp C1).
-type firstAnswer struct {
-	auth.OAuthHandler
-	connected atomic.Bool
-	refused   atomic.Pointer[error]
-}
-
-func (h *firstAnswer) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
-	if err := h.refused.Load(); err != nil && !h.connected.Load() {
-		return nil, *err
-	}
-	return h.OAuthHandler.TokenSource(ctx)
-}
-
-func (h *firstAnswer) Authorize(ctx context.Context, r *http.Request, answer *http.Response) error {
-	err := h.OAuthHandler.Authorize(ctx, r, answer)
-	if err != nil {
-		h.refused.Store(&err)
-	}
-	return err
 }
 
 // call makes a request of the app. Where it needs its user, the user signs in

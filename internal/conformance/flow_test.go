@@ -345,11 +345,7 @@ func (f *flow) refresh(v *visitor) {
 func (f *flow) revoke(v *visitor) {
 	f.must(v.call(f.Context(), v.connect))
 	last := f.tokens(v)
-	err := v.oauth.Revoke(f.Context(), v.conn)
-	if err != nil && !f.opaque && strings.Contains(err.Error(), "unsupported_token_type") {
-		err = nil // of the JWT, which this server cannot take back; the refresh token is looked at below
-	}
-	f.must(err)
+	f.must(v.oauth.Revoke(f.Context(), v.conn))
 	if _, err := f.store.Tokens(f.Context(), v.conn); !errors.Is(err, oauth.ErrGone) {
 		f.Errorf("tokens after the end: %v", err)
 	}

@@ -45,7 +45,7 @@ type kindLabels struct {
 
 func newMetrics() (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry(), kinds: map[string]kindLabels{}}
-	for _, kind := range []string{"card", "catalog", "page", "mcp", "asset", "unknown"} {
+	for _, kind := range []string{"card", "catalog", "page", "metadata", "mcp", "asset", "unknown"} {
 		l := kindLabels{kind: attribute.String("kind", kind)}
 		l.plain = metric.WithAttributeSet(attribute.NewSet(l.kind))
 		l.answered = metric.WithAttributeSet(attribute.NewSet(l.kind, attribute.Int("status", http.StatusOK)))

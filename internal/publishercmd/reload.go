@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openbot-build/openbot-go/internal/weburl"
+	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 // lookTime is how often the files are looked at.
@@ -33,6 +34,7 @@ type reloader struct {
 	site   *site
 	fixed  func(now, next *configFile) error // refuses what cannot change while it is served
 	certs  *certFiles                        // nil: none
+	below  publicnet.Below                   // under the guard of what issuers are asked
 
 	draining sync.WaitGroup
 }
@@ -40,7 +42,7 @@ type reloader struct {
 // first brings up the configuration that the program starts with. ctx bounds
 // the start alone: what is running is stopped after the last call is done.
 func (r *reloader) first(ctx context.Context, config *configFile) error {
-	started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, patient: true})
+	started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, below: r.below, patient: true})
 	err := r.take(ctx, config, nil)
 	if err == nil {
 		err = ctx.Err()
@@ -143,7 +145,7 @@ func (r *reloader) reload(ctx, over context.Context) []stamp {
 		if err := r.fixed(old.file, config); err != nil {
 			return err
 		}
-		started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, running: values(old.file.upstreams)})
+		started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, below: r.below, running: values(old.file.upstreams)})
 		taken := stampsOf(config)
 		if err := r.take(over, config, old); err != nil {
 			return errors.Join(err, closeAll(started))
@@ -181,7 +183,7 @@ func (r *reloader) retry(ctx, over context.Context) (progress bool) {
 	if err != nil {
 		return false // cannot happen: it was read before
 	}
-	started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, running: values(old.file.upstreams), patient: true, hasty: true})
+	started := config.connect(ctx, &connection{getenv: r.getenv, log: r.log, below: r.below, running: values(old.file.upstreams), patient: true, hasty: true})
 	if len(started) == 0 {
 		return false
 	}
@@ -203,13 +205,21 @@ type stamp struct {
 	err  string
 }
 
-// stampsOf looks at the configuration and the card files that it names.
+// stampsOf looks at the configuration and at the cards and secrets in files that
+// it names.
 // Pictures are read when they are asked for.
 func stampsOf(c *configFile) []stamp {
 	names := []string{c.name}
 	for i := range c.settings.Apps {
 		if card := c.settings.Apps[i].Card; card != "" {
 			names = append(names, c.path(card))
+		}
+		if auth := c.settings.Apps[i].Auth; auth != nil {
+			for _, issuer := range auth.Issuers {
+				if q := issuer.Introspection; q != nil && q.SecretFile != "" {
+					names = append(names, c.path(q.SecretFile))
+				}
+			}
 		}
 	}
 	stamps := make([]stamp, len(names))

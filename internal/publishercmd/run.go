@@ -23,7 +23,7 @@ type Env struct {
 	Getenv         func(string) string // nil: no environment
 	Stdin          io.Reader           // nil: empty
 	Stdout, Stderr io.Writer
-	Below          publicnet.Below // under the guard of `check`; zero is the real network
+	Below          publicnet.Below // under the guard of `check` and of what issuers are asked; zero is the real network
 }
 
 // Exit codes of Run.

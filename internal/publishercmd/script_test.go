@@ -2,12 +2,16 @@ package publishercmd
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 func TestMain(m *testing.M) {
@@ -18,9 +22,17 @@ func TestMain(m *testing.M) {
 			defer stop()
 			os.Exit(Run(ctx, os.Args[1:], &Env{
 				Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+				Below: publicnet.Below{Resolver: noNames{}}, // a test asks no name server
 			}))
 		},
 	})
+}
+
+// noNames is a resolver that knows nobody.
+type noNames struct{}
+
+func (noNames) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
 // servedConfig is the publication that scripts find at $ADDR: hello is as its

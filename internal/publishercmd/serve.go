@@ -91,7 +91,7 @@ func (s *serveCommand) run(ctx context.Context, env *Env) error {
 	}
 	over, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	r := &reloader{path: s.Config, getenv: env.Getenv, log: log, site: st, fixed: s.unchanged, certs: certs}
+	r := &reloader{path: s.Config, getenv: env.Getenv, log: log, site: st, fixed: s.unchanged, certs: certs, below: env.Below}
 	if err := r.first(ctx, config); err != nil {
 		return err
 	}

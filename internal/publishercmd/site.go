@@ -34,6 +34,8 @@ func newEdition(file *configFile, pub *publication, m *metrics) *edition {
 			e.kinds[f.Path] = "card"
 		case catalog.MediaType:
 			e.kinds[f.Path] = "catalog"
+		case "application/json":
+			e.kinds[f.Path] = "metadata"
 		default:
 			e.kinds[f.Path] = "page"
 		}
