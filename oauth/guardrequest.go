@@ -76,10 +76,13 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		}
 		result, err := g.verifier.Verify(r.Context(), token)
 		if err != nil {
-			g.log.DebugContext(r.Context(), "refuse a token", "reason", err)
 			if errors.Is(err, accesstoken.ErrInvalid) {
+				// The caller learns no more than that; who runs the app has to
+				// see what an issuer does otherwise than it should.
+				g.log.InfoContext(r.Context(), "a token was refused", "reason", err)
 				g.refuse(w, r, g.badToken)
 			} else {
+				g.log.WarnContext(r.Context(), "a token cannot be judged", "reason", err)
 				g.refuse(w, r, g.outage)
 			}
 			return
