@@ -13,20 +13,40 @@ import (
 // process may have added one.
 type keys struct {
 	mu   sync.Mutex
-	byID map[string]key
+	byID map[string]*key // pointers: fmt prints what is behind them for no verb
 }
 
 func (k *keys) get(id string) (data key, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	data, ok = k.byID[id]
-	return data, ok
+	if p := k.byID[id]; p != nil {
+		return *p, true
+	}
+	return key{}, false
 }
 
-func (k *keys) set(byID map[string]key) {
+// learn adds keys and forgets none: a reader that looks at an older state of the
+// database must not take away what a writer has just read in a newer one.
+func (k *keys) learn(byID map[string]key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.byID = byID
+	if k.byID == nil {
+		k.byID = make(map[string]*key)
+	}
+	for id, data := range byID {
+		k.byID[id] = &data
+	}
+}
+
+// forget drops all keys but those in keep, which no row can name any more.
+func (k *keys) forget(keep map[string]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id := range k.byID {
+		if !keep[id] {
+			delete(k.byID, id)
+		}
+	}
 }
 
 // wrapped is one row of the table data_key.
@@ -61,7 +81,7 @@ func (s *Store) unlock(ctx context.Context) error {
 	err := s.looking(ctx, "read keys", func(t *tx) error {
 		all, err := t.wrapped()
 		if some = len(all) > 0; err == nil && some {
-			master, err = s.unwrap(ctx, all)
+			master, _, err = s.unwrap(ctx, all)
 		}
 		return err
 	})
@@ -81,7 +101,7 @@ func (t *tx) makeKeys() error {
 		return err
 	}
 	if len(all) > 0 { // made by another process meanwhile
-		_, err := t.store.unwrap(t.ctx, all)
+		_, _, err := t.store.unwrap(t.ctx, all)
 		return err
 	}
 	var secrets bool
@@ -109,39 +129,34 @@ func (t *tx) addKey(master key) error {
 	if err != nil {
 		return err
 	}
-	byID := map[string]key{id: data}
-	t.store.keys.mu.Lock()
-	defer t.store.keys.mu.Unlock()
-	for id, k := range t.store.keys.byID {
-		byID[id] = k
-	}
-	t.store.keys.byID = byID // if there is no commit, no row ever names the new one
+	t.store.keys.learn(map[string]key{id: data}) // if there is no commit, no row ever names it
 	return nil
 }
 
-// unwrap learns the data keys in all, and gives the master key that opens them.
-func (s *Store) unwrap(ctx context.Context, all []wrapped) (master key, err error) {
+// unwrap learns the data keys in all, and gives them by their ids with the master
+// key that opens them.
+func (s *Store) unwrap(ctx context.Context, all []wrapped) (master key, byID map[string]key, err error) {
 	held, err := s.master.load(ctx, s.id)
 	if err != nil && len(held) == 0 {
-		return key{}, masterKeyError(s.master, err)
+		return key{}, nil, masterKeyError(s.master, err)
 	}
 	byFingerprint := make(map[string]key, len(held))
 	for _, k := range held {
 		byFingerprint[k.fingerprint()] = k
 	}
-	byID := make(map[string]key, len(all))
+	byID = make(map[string]key, len(all))
 	for _, w := range all {
 		k, ok := byFingerprint[w.master]
 		if !ok {
-			return key{}, s.wrongKey(len(held) == 0, w.source, err)
+			return key{}, nil, s.wrongKey(len(held) == 0, w.source, err)
 		}
 		if byID[w.id], err = k.unwrap(s.id, w.id, w.sealed); err != nil {
-			return key{}, fmt.Errorf("%w: a data key was edited, or comes from another database; restore a backup", ErrCorrupt)
+			return key{}, nil, fmt.Errorf("%w: a data key was edited, or comes from another database; restore a backup", ErrCorrupt)
 		}
 		master = k
 	}
-	s.keys.set(byID)
-	return master, nil
+	s.keys.learn(byID)
+	return master, byID, nil
 }
 
 // wrongKey is the error for a file that is sealed with another master key than
@@ -197,11 +212,11 @@ func (t *tx) key(id string) (key, error) {
 		if w.id != id {
 			continue
 		}
-		if _, err := t.store.unwrap(t.ctx, all); err != nil {
+		_, byID, err := t.store.unwrap(t.ctx, all)
+		if err != nil {
 			return key{}, err
 		}
-		data, _ := t.store.keys.get(id)
-		return data, nil
+		return byID[id], nil // unwrap has an error when it misses one
 	}
 	return key{}, errSealed
 }

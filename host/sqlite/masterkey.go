@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 )
 
@@ -19,6 +21,12 @@ type MasterKey struct{ source source }
 
 // String names the place.
 func (m *MasterKey) String() string { return m.source.String() }
+
+// Format implements fmt.Formatter for every verb; it gives String.
+func (m *MasterKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, m.String()) }
+
+// LogValue implements slog.LogValuer; it gives String.
+func (m *MasterKey) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
 // source is a place for master keys. store is the id of the database.
 type source interface {

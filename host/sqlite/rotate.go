@@ -52,7 +52,7 @@ func (t *tx) rewrap() (next key, err error) {
 	if err != nil {
 		return key{}, err
 	}
-	master, err := s.unwrap(t.ctx, all)
+	master, byID, err := s.unwrap(t.ctx, all)
 	if err != nil {
 		return key{}, err
 	}
@@ -66,12 +66,8 @@ func (t *tx) rewrap() (next key, err error) {
 	}
 	s.at("next key made")
 	for _, w := range all {
-		data, ok := s.keys.get(w.id)
-		if !ok {
-			return key{}, fmt.Errorf("%w: a data key is missing; restore a backup", ErrCorrupt)
-		}
 		if err := t.exec(`UPDATE data_key SET master = ?, source = ?, wrapped = ? WHERE id = ?`,
-			next.fingerprint(), s.master.String(), next.wrap(s.id, w.id, data), w.id); err != nil {
+			next.fingerprint(), s.master.String(), next.wrap(s.id, w.id, byID[w.id]), w.id); err != nil {
 			return key{}, err
 		}
 	}

@@ -41,6 +41,13 @@ func (key) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, hidden) }
 func (key) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 func (key) LogValue() slog.Value         { return slog.StringValue(hidden) }
 
+// mustBeSet stops what would seal with no key at all: everybody could open that.
+func (k key) mustBeSet() {
+	if k == (key{}) {
+		panic("sqlite: no key to seal with")
+	}
+}
+
 func newKey() (k key) {
 	_, _ = rand.Read(k[:]) // never fails
 	return k
@@ -93,6 +100,8 @@ func bind(fields ...any) []byte {
 
 // wrap seals a data key for one database and one master key.
 func (k key) wrap(store, id string, data key) []byte {
+	k.mustBeSet()
+	data.mustBeSet()
 	master := k.fingerprint()
 	return aead(k.derive(nil, "openbot host wrap 1", keyBytes)).Seal(nil, nil, data[:], bind(&store, &id, &master))
 }
@@ -100,7 +109,7 @@ func (k key) wrap(store, id string, data key) []byte {
 func (k key) unwrap(store, id string, wrapped []byte) (data key, err error) {
 	master := k.fingerprint()
 	b, err := aead(k.derive(nil, "openbot host wrap 1", keyBytes)).Open(nil, nil, wrapped, bind(&store, &id, &master))
-	if err != nil || len(b) != keyBytes {
+	if err != nil || len(b) != keyBytes || key(b) == (key{}) {
 		return key{}, errSealed
 	}
 	return key(b), nil
@@ -172,6 +181,7 @@ func (r *row) seal(keyID string, data key, text string) error {
 	if len(text) > maxSecret {
 		return fmt.Errorf("the %s is longer than %d bytes", r.kind, maxSecret)
 	}
+	data.mustBeSet()
 	r.format, r.keyID = formatNow, keyID
 	r.salt = make([]byte, saltBytes)
 	_, _ = rand.Read(r.salt)
@@ -182,7 +192,7 @@ func (r *row) seal(keyID string, data key, text string) error {
 
 // unseal gives the text of a row, or errSealed.
 func (r *row) unseal(data key) (string, error) {
-	if r.format != formatNow || len(r.salt) != saltBytes || len(r.nonce) != nonceBytes ||
+	if data == (key{}) || r.format != formatNow || len(r.salt) != saltBytes || len(r.nonce) != nonceBytes ||
 		len(r.ciphertext) < tagBytes || len(r.ciphertext) > maxSecret+tagBytes {
 		return "", errSealed
 	}

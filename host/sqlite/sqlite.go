@@ -24,6 +24,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -60,6 +61,8 @@ type Options struct {
 	// Log gets what an operator should know but no caller can act on; nil logs
 	// nothing.
 	Log *slog.Logger
+
+	migrations fs.FS // of tests; nil: ours
 }
 
 // Store is an oauth.Store in one file. It is safe for concurrent use.
@@ -80,6 +83,19 @@ type Store struct {
 }
 
 var _ oauth.Store = (*Store)(nil)
+
+// String names the file. A Store prints as that, in every way: nothing that it
+// holds is for a log.
+func (s *Store) String() string { return "host store " + s.path }
+
+// Format implements fmt.Formatter for every verb; it gives String.
+func (s *Store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// LogValue implements slog.LogValuer; it gives String.
+func (s *Store) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText implements encoding.TextMarshaler; it gives String.
+func (s *Store) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Open opens the store in the file at path. It creates the file if there is
 // none, for this user alone, but not its directory, and brings an older schema
@@ -103,6 +119,9 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	}
 	if o.BusyTimeout <= 0 {
 		o.BusyTimeout = 10 * time.Second
+	}
+	if o.migrations == nil {
+		o.migrations = migrations
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -139,7 +158,7 @@ func (s *Store) open(ctx context.Context, o *Options) (unfinished bool, err erro
 		return false, err
 	}
 	s.write.SetMaxOpenConns(1)
-	if err := migrate(ctx, s.write, o.BusyTimeout); err != nil {
+	if err := migrate(ctx, s.write, o.migrations, o.BusyTimeout); err != nil {
 		return false, err
 	}
 	if s.read, err = sql.Open("sqlite", dsn(path, o.BusyTimeout, "_pragma=query_only(1)")); err != nil {
@@ -211,10 +230,10 @@ func dsn(path string, busy time.Duration, more ...string) string {
 
 // migrate makes the file ours and its schema the newest. Another process may
 // be doing the same; whoever comes second finds it done and tries again.
-func migrate(ctx context.Context, db *sql.DB, busy time.Duration) error {
+func migrate(ctx context.Context, db *sql.DB, from fs.FS, busy time.Duration) error {
 	give := time.Now().Add(busy)
 	for {
-		err := migrateOnce(ctx, db)
+		err := migrateOnce(ctx, db, from)
 		if err == nil || errors.Is(err, ErrSchema) || errors.Is(err, ErrCorrupt) ||
 			errors.Is(err, ErrFull) || ctx.Err() != nil || time.Now().After(give) {
 			return err
@@ -226,15 +245,9 @@ func migrate(ctx context.Context, db *sql.DB, busy time.Duration) error {
 	}
 }
 
-func migrateOnce(ctx context.Context, db *sql.DB) error {
-	var app, tables int64
-	err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id),
-		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%')`).Scan(&app, &tables)
-	if err != nil {
-		return explain(err)
-	}
-	if app != applicationID && (app != 0 || tables > 0) {
-		return fmt.Errorf("%w: it is the database of another program; give another file name", ErrSchema)
+func migrateOnce(ctx context.Context, db *sql.DB, from fs.FS) error {
+	if err := ours(ctx, db); err != nil {
+		return err
 	}
 	var mode string
 	if err := db.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
@@ -243,26 +256,59 @@ func migrateOnce(ctx context.Context, db *sql.DB) error {
 	if mode != "wal" {
 		return fmt.Errorf("SQLite cannot use write-ahead mode there (%s); move the file to a local disk", mode)
 	}
-	dir, err := fs.Sub(migrations, "migrations")
+	dir, err := fs.Sub(from, "migrations")
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
+	// goose looks at the version before it begins to write, so that two
+	// processes would run one migration twice. Therefore it gets a connection on
+	// which the write lock is held already (db has only one), and begins no
+	// transaction of its own: that is what isolating DDL comes to.
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true), goose.WithIsolateDDL(true))
 	if err != nil {
 		return err
 	}
-	if app == applicationID {
-		have, want, err := p.GetVersions(ctx)
-		if err != nil {
-			return explain(err)
-		}
-		if have > want {
-			return fmt.Errorf("%w: its schema has version %d and this program knows versions up to %d; use a newer program",
-				ErrSchema, have, want)
-		}
+	if _, err := db.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
+		return explain(err)
+	}
+	end := `ROLLBACK`
+	if err = upgrade(ctx, db, p); err == nil {
+		end = `COMMIT`
+	}
+	if _, errEnd := db.ExecContext(context.WithoutCancel(ctx), end); err == nil {
+		err = explain(errEnd)
+	}
+	return err
+}
+
+func upgrade(ctx context.Context, db *sql.DB, p *goose.Provider) error {
+	if err := ours(ctx, db); err != nil {
+		return err
+	}
+	have, want, err := p.GetVersions(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	if have > want {
+		return fmt.Errorf("%w: its schema has version %d and this program knows versions up to %d; use a newer program",
+			ErrSchema, have, want)
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("bring the schema up to date: %w", explain(err))
+	}
+	return nil
+}
+
+// ours is nil for a database of ours, or an empty one.
+func ours(ctx context.Context, db *sql.DB) error {
+	var app, tables int64
+	err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id),
+		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%')`).Scan(&app, &tables)
+	if err != nil {
+		return explain(err)
+	}
+	if app != applicationID && (app != 0 || tables > 0) {
+		return fmt.Errorf("%w: it is the database of another program; give another file name", ErrSchema)
 	}
 	return nil
 }
