@@ -22,6 +22,8 @@ type Challenge struct {
 	Error            string
 	Scope            []string // nil when not given
 	ResourceMetadata string
+
+	unreadable bool // there is an error that is malformed: not the same as none (D20)
 }
 
 // ParseChallenge reads the WWW-Authenticate headers of an answer. It never
@@ -30,10 +32,10 @@ type Challenge struct {
 // metadata counts, else the first. 16 KiB are read.
 func ParseChallenge(h http.Header) Challenge {
 	var found Challenge
-	left := maxChallenges
+	left, cut := maxChallenges, false
 	for _, line := range h.Values("WWW-Authenticate") {
 		if len(line) > left {
-			line = line[:left]
+			line, cut = line[:left], true
 		}
 		left -= len(line)
 		p := challengeParser{text: line}
@@ -47,13 +49,16 @@ func ParseChallenge(h http.Header) Challenge {
 			}
 		}
 	}
+	if cut && found.Present && found.Error == "" {
+		found.unreadable = true // it may stand behind the cut
+	}
 	return found
 }
 
 // asksForMore reports a challenge that a step-up may satisfy (D20): a 403 with
 // insufficient_scope, or one with scopes and no error (G1).
 func (c Challenge) asksForMore() bool {
-	return c.Status == http.StatusForbidden && (c.Error == "insufficient_scope" || c.Error == "" && len(c.Scope) > 0)
+	return !c.unreadable && c.Status == http.StatusForbidden && (c.Error == "insufficient_scope" || c.Error == "" && len(c.Scope) > 0)
 }
 
 // challenge is one of a header's, with parameter names in lower case.
@@ -61,6 +66,7 @@ type challenge struct {
 	scheme string
 	params map[string]string
 	twice  map[string]bool // names given twice, which tell nothing
+	broken map[string]bool // names whose value is malformed
 }
 
 func (c *challenge) set(name, value string) {
@@ -80,8 +86,13 @@ func (c *challenge) bearer() Challenge {
 		return c.params[name]
 	}
 	b := Challenge{Present: true, Scope: scopesOf(get("scope")), ResourceMetadata: get("resource_metadata")}
-	if e := get("error"); len(e) <= maxErrorCode && isScopeToken(e) {
+	switch e := get("error"); {
+	case c.twice["error"] || c.broken["error"]:
+		b.unreadable = true
+	case len(e) <= maxErrorCode && isScopeToken(e):
 		b.Error = e
+	default:
+		b.unreadable = e != ""
 	}
 	return b
 }
@@ -131,7 +142,7 @@ func (p *challengeParser) run() []*challenge {
 		case p.peek() == '=':
 			p.param(name)
 		case blank || p.at >= len(p.text) || p.peek() == ',':
-			p.all = append(p.all, &challenge{scheme: name, params: map[string]string{}, twice: map[string]bool{}})
+			p.all = append(p.all, &challenge{scheme: name, params: map[string]string{}, twice: map[string]bool{}, broken: map[string]bool{}})
 			p.token68()
 		default:
 			p.resync()
@@ -157,8 +168,12 @@ func (p *challengeParser) param(name string) {
 	} else {
 		p.resync()
 	}
-	if n := len(p.all); ok && n > 0 {
+	switch n := len(p.all); {
+	case n == 0:
+	case ok:
 		p.all[n-1].set(name, value)
+	default:
+		p.all[n-1].broken[strings.ToLower(name)] = true
 	}
 }
 

@@ -155,17 +155,36 @@ type SignInRequired struct {
 	// it: say that the operation needs more access than the user got, and do not
 	// send the user round again unasked (D20).
 	Asked bool
+
+	cause error // the refusal of a refresh, or nil
 }
 
+// Unwrap gives what the authorization server said when it refused a refresh; nil
+// when that is not the cause.
+func (e *SignInRequired) Unwrap() error { return e.cause }
+
 func (e *SignInRequired) Error() string {
-	app := e.Connection.Endpoint
+	app := shown(e.Connection.Endpoint)
 	switch {
 	case e.Asked:
 		return "the operation needs more access to " + app + " than was granted; asking again helps only if the user decides otherwise"
 	case e.StepUp:
 		return "the operation needs more access to " + app + ": ask the user to agree, then begin a sign-in with the challenge"
 	}
-	return "sign-in to " + app + " is needed: ask the user, then begin a sign-in"
+	text := "sign-in to " + app + " is needed: ask the user, then begin a sign-in"
+	if e.cause != nil {
+		text += "; " + e.cause.Error()
+	}
+	return text
+}
+
+// shown is what errors and logs tell of an address: a query may hold a key of
+// the user's (oauth.md section 11).
+func shown(address string) string {
+	if before, _, ok := strings.Cut(address, "?"); ok {
+		return before + "?[query]"
+	}
+	return address
 }
 
 // check is the judgement on every address that is contacted or opened (C17).
@@ -188,7 +207,7 @@ func (c *Client) checkConnection(conn Connection) error {
 		return errors.New("the connection has no ID or no User")
 	}
 	if strings.Contains(conn.Endpoint, "#") {
-		return fmt.Errorf("the endpoint %q has a fragment", conn.Endpoint)
+		return fmt.Errorf("the endpoint %q has a fragment", shown(conn.Endpoint))
 	}
 	if err := c.check(conn.Endpoint); err != nil {
 		return fmt.Errorf("the endpoint of the connection: %w", err)

@@ -260,20 +260,26 @@ func TestAttack_OddTokenAnswers(t *testing.T) {
 // Forms of numbers and scopes that servers of the field write.
 func TestTokens_ToleratedForms(t *testing.T) {
 	now := time.Now()
+	const soon = minLifetime/2 + earlyExpiry
 	for body, want := range map[string]struct {
 		left   time.Duration
 		scopes string
 	}{
 		`"expires_in":60,"scope":"b a"`:                {time.Minute, "a b"},
 		`"expires_in":"60","scope":["b","a"]`:          {time.Minute, "a b"},
-		`"expires_in":0`:                               {0, ""},
-		`"expires_in":-5,"scope":null`:                 {0, ""},
+		`"expires_in":0`:                               {soon, ""},
+		`"expires_in":-5,"scope":null`:                 {soon, ""},
+		`"expires_in":1e400`:                           {soon, ""},
+		`"expires_in":"NaN"`:                           {soon, ""},
+		`"expires_in":null`:                            {0, ""},
+		`"expires_in":20`:                              {20 * time.Second, ""},
 		`"expires_in":1e300`:                           {maxLifetime, ""},
 		`"expires_in":"never","scope":{"a":1}`:         {0, ""},
 		`"expires_in":59.5,"token_type_x":[]`:          {59500 * time.Millisecond, ""},
 		`"scope":"a,b c\"d"`:                           {0, "a,b"},
 		`"scope":"","refresh_token":"SECRET-r"`:        {0, ""},
-		`"id_token":"x","scope":"A a","expires_in":10`: {10 * time.Second, "A a"},
+		`"id_token":"x","scope":"A a","expires_in":10`: {15 * time.Second, "A a"}, // used for 5 s
+
 	} {
 		a := &answer{status: 200, kind: "application/json", body: []byte(`{"access_token":"SECRET-a","token_type":"bearer",` + body + `}`)}
 		got, err := a.tokens(now)

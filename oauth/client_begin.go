@@ -17,7 +17,7 @@ import (
 const (
 	attemptLifetime = 10 * time.Minute
 	beginTimeout    = 45 * time.Second // of all that Begin asks
-	pendingReuse    = 30 * time.Second // a second Begin within it gives the same sign-in
+	pendingReuse    = 5 * time.Second  // a second Begin within it gives the same sign-in, even if another process has finished it
 )
 
 // SignIn is a sign-in that waits for its user.
@@ -29,16 +29,21 @@ type SignIn struct {
 	Scopes   []string
 	Expires  time.Time
 
-	// FormerIssuer is the authorization server whose tokens the connection had,
-	// when the app does not name it any more: show both, a new provider needs a
-	// new review (O4). Its tokens are removed already. "" otherwise.
+	// FormerIssuer is the authorization server whose tokens the connection has,
+	// when Issuer is another one: show both, a new provider needs a new review
+	// (O4). Every Begin tells it until one has finished; then the tokens of the
+	// former are revoked. They are not used any more as soon as the app does not
+	// name it. "" otherwise, and when the connection was signed out.
 	FormerIssuer string
 }
 
 // BeginOptions tell Begin what the app answered. nil asks the app's metadata alone.
 type BeginOptions struct {
 	Challenge *Challenge // of the 401 or 403
-	Issuer    string     // which of several authorization servers; "" is the first that is usable
+
+	// Issuer is which of several authorization servers; "" is the one whose tokens
+	// the connection has, else the first that is usable.
+	Issuer string
 
 	// ForeignMetadata says that the user has reviewed that the challenge names
 	// metadata on another origin than the endpoint's (C1).
@@ -62,8 +67,9 @@ type pending struct {
 // added to the Store.
 //
 // Scopes are those of the challenge, else the metadata's, else none (C4), sorted;
-// after a 403 all that was asked for before is among them (C5); offline_access is
-// added where the server lists it.
+// after a 403 all that was asked for before at the same issuer is among them (C5),
+// and with a 403 that names no scopes all that the metadata lists; offline_access
+// is added where the server lists it.
 //
 // Several Begins for one cause within seconds give one sign-in.
 //
@@ -86,7 +92,7 @@ func (c *Client) Begin(ctx context.Context, conn Connection, o *BeginOptions) (*
 	}
 	old, err := c.o().Store.Tokens(ctx, conn)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return nil, fmt.Errorf("begin a sign-in to %s: %w", conn.Endpoint, err)
+		return nil, fmt.Errorf("begin a sign-in to %s: %w", shown(conn.Endpoint), err)
 	}
 	var version int64
 	if old != nil {
@@ -111,12 +117,12 @@ func (c *Client) Begin(ctx context.Context, conn Connection, o *BeginOptions) (*
 	go func() {
 		work, cancel := context.WithTimeout(context.WithoutCancel(ctx), beginTimeout)
 		defer cancel()
-		signIn, err := c.begin(work, conn, &opts, old)
+		signIn, version, err := c.begin(work, conn, &opts, old)
 		if err != nil {
-			err = fmt.Errorf("begin a sign-in to %s: %w", conn.Endpoint, err)
+			err = fmt.Errorf("begin a sign-in to %s: %w", shown(conn.Endpoint), err)
 		}
 		c.mu.Lock()
-		p.signIn, p.err, p.until = signIn, err, time.Now().Add(pendingReuse)
+		p.signIn, p.err, p.version, p.until = signIn, err, version, time.Now().Add(pendingReuse)
 		if err != nil && c.begins[key] == p {
 			delete(c.begins, key)
 		}
@@ -154,59 +160,91 @@ func copySignIn(s *SignIn) *SignIn {
 	return &c
 }
 
-// begin does the work of Begin. old are the tokens that are there, or nil.
-func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, old *Tokens) (*SignIn, error) {
+// begin does the work of Begin. old are the tokens that are there, or nil;
+// version is that of those that it leaves.
+func (c *Client) begin(ctx context.Context, conn Connection, o *BeginOptions, old *Tokens) (s *SignIn, version int64, err error) {
 	client := c.o().Network.Client()
 	defer client.CloseIdleConnections()
 	resource, err := c.readResource(ctx, client, conn.Endpoint, o)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	former := ""
-	if old != nil && !slices.Contains(resource.AuthorizationServers, old.Client.Issuer) {
-		// Another provider: what the one before gave is not used any more (O4, D22).
-		if err := c.o().Store.RemoveTokens(ctx, conn, old.Version); err != nil && !errors.Is(err, ErrConflict) {
-			return nil, err
+	issuers, former := slices.Clone(resource.AuthorizationServers), ""
+	if old != nil {
+		former, version = old.Client.Issuer, old.Version
+		if o.Issuer == "" && slices.Contains(issuers, former) {
+			// Whatever else the app names, and in which order: without the user's
+			// word a connection stays with its provider (O4).
+			issuers = slices.Insert(slices.DeleteFunc(issuers, func(i string) bool { return i == former }), 0, former)
 		}
-		former, old = old.Client.Issuer, nil
 	}
-	server, registration, err := c.chooseServer(ctx, client, resource.AuthorizationServers, o.Issuer)
+	server, registration, err := c.chooseServer(ctx, client, issuers, o.Issuer, former)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	if server.Issuer == former {
+		former = ""
+	} else {
+		old = nil // what was asked for at another issuer says nothing about this one (C8)
 	}
 	a := &Attempt{
 		State: randomText(), Connection: conn, Client: *registration, RedirectURI: c.o().RedirectURI, Verifier: Secret(oauth2.GenerateVerifier()),
 		Scopes: scopesToAsk(o.Challenge, resource, server, old), Resource: resource.Resource, IssAdvertised: server.IssAdvertised,
 		TokenEndpoint: server.TokenEndpoint, RevocationEndpoint: server.RevocationEndpoint, Expires: time.Now().Add(attemptLifetime),
 	}
-	address, err := authorizationURL(a, server.AuthorizationEndpoint)
-	if err != nil {
-		return nil, err
-	}
+	address := authorizationURL(a, server.AuthorizationEndpoint)
 	if err := c.check(address); err != nil { // what a browser opens is https and nothing else (C18)
-		return nil, fmt.Errorf("the address of the authorization request: %w", err)
+		return nil, 0, fmt.Errorf("the address of the authorization request: %w", err)
+	}
+	if former != "" && !slices.Contains(resource.AuthorizationServers, former) {
+		if version, err = c.retire(ctx, conn, resource.AuthorizationServers); err != nil {
+			return nil, 0, err
+		}
 	}
 	if err := c.o().Store.AddAttempt(ctx, a); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	c.o().Log.Info("sign-in begins", "connection", conn.ID, "endpoint", conn.Endpoint, "issuer", server.Issuer)
+	c.o().Log.Info("sign-in begins", "connection", conn.ID, "endpoint", shown(conn.Endpoint), "issuer", server.Issuer)
 	return &SignIn{
 		URL: address, State: a.State, Issuer: server.Issuer, Resource: a.Resource, Scopes: a.Scopes, Expires: a.Expires, FormerIssuer: former,
-	}, nil
+	}, version, nil
 }
 
-// authorizationURL is the authorization request of an attempt.
-func authorizationURL(a *Attempt, endpoint string) (string, error) {
-	if strings.Contains(endpoint, "#") {
-		return "", errors.New("the authorization_endpoint has a fragment")
+// retire marks tokens of an issuer that the app does not name any more: nobody
+// uses them from now on (O4, D22), and the next sign-in revokes them. The row
+// stays, because a user who begins again has to be told of the former issuer
+// again.
+func (c *Client) retire(ctx context.Context, conn Connection, named []string) (version int64, err error) {
+	for range maxConflict {
+		t, err := c.o().Store.Tokens(ctx, conn)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return 0, nil
+		case err != nil:
+			return 0, err
+		case t.retired() || slices.Contains(named, t.Client.Issuer):
+			return t.Version, nil
+		}
+		t.TokenEndpoint = ""
+		if version, err = c.o().Store.PutTokens(ctx, t); !errors.Is(err, ErrConflict) {
+			return version, err
+		}
 	}
+	return 0, ErrConflict
+}
+
+func (t *Tokens) retired() bool { return t.TokenEndpoint == "" }
+
+// authorizationURL is the authorization request of an attempt. The endpoint may
+// have a query, which usable has judged.
+func authorizationURL(a *Attempt, endpoint string) string {
 	cfg := &oauth2.Config{ClientID: a.Client.ClientID, RedirectURL: a.RedirectURI, Scopes: a.Scopes, Endpoint: oauth2.Endpoint{AuthURL: endpoint}}
 	params := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(a.Verifier.Reveal()), oauth2.SetAuthURLParam("resource", a.resource())}
 	if slices.Contains(a.Scopes, "offline_access") {
 		// OpenID Connect Core 1.0 section 11: without it the scope is ignored.
 		params = append(params, oauth2.SetAuthURLParam("prompt", "consent"))
 	}
-	return cfg.AuthCodeURL(a.State, params...), nil
+	return cfg.AuthCodeURL(a.State, params...)
 }
 
 func (a *Attempt) resource() string {
@@ -239,8 +277,9 @@ func (c *Client) readResource(ctx context.Context, client *http.Client, endpoint
 // chooseServer reads the authorization servers of an app until one is found that
 // the host has a client for without registering: the first with S256 and a
 // hand-registered client or a client document (oauth.md section 12). Only when
-// there is none, the first that takes a registration serves.
-func (c *Client) chooseServer(ctx context.Context, client *http.Client, issuers []string, wanted string) (*serverMetadata, *Registration, error) {
+// there is none, the first that takes a registration serves. An outage of the
+// server that a connection has tokens of is no reason to take another one.
+func (c *Client) chooseServer(ctx context.Context, client *http.Client, issuers []string, wanted, current string) (*serverMetadata, *Registration, error) {
 	if wanted != "" {
 		if !slices.Contains(issuers, wanted) {
 			return nil, nil, fmt.Errorf("the app does not name the authorization server %s; it names %s", strictjson.Quote(wanted), quoteList(issuers))
@@ -259,13 +298,22 @@ func (c *Client) chooseServer(ctx context.Context, client *http.Client, issuers 
 			}
 		}
 		if err != nil {
+			if issuer == current && errors.Is(err, ErrUnavailable) {
+				return nil, nil, err
+			}
 			faults = append(faults, err)
 			continue
 		}
 		if r := c.knownClient(m); r != nil {
 			return m, r, nil
 		}
-		later = append(later, m)
+		if issuer != current {
+			later = append(later, m)
+		} else if r, err := c.register(ctx, m); err == nil { // as it was done for the tokens that are there
+			return m, r, nil
+		} else {
+			faults = append(faults, err)
+		}
 	}
 	for _, m := range later {
 		r, err := c.register(ctx, m)
@@ -284,7 +332,7 @@ func scopesToAsk(ch *Challenge, resource *resourceMetadata, server *serverMetada
 		scopes = scopesOf(strings.Join(resource.ScopesSupported, " "))
 	}
 	if old != nil && ch.asksForMore() {
-		scopes = stepUpScopes(old.Requested, ch.Scope)
+		scopes = stepUpScopes(old.Requested, scopes)
 	}
 	if len(scopes) > 0 && slices.Contains(server.ScopesSupported, "offline_access") {
 		scopes = append(scopes, "offline_access")

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	maxQuery      = 8 << 10
-	maxConflict   = 5 // attempts to store tokens against other writers
-	finishTimeout = 30 * time.Second
+	maxQuery        = 8 << 10
+	maxConflict     = 5                // attempts to store tokens against other writers
+	exchangeTimeout = 12 * time.Second // of a token request, waiting for a connection included
 )
 
 // Finish takes the query of the redirect, as the browser sent it. user is who is
@@ -28,6 +28,11 @@ const (
 // over, or the connection was deleted), ErrDenied when the user or the server
 // refused, ErrUnavailable, or tell what was wrong; after each of them the user
 // has to begin anew.
+//
+// Tokens of another issuer or client that the new ones replace are revoked, as
+// far as that works within 5 s. Replaced tokens of the same client are not: many
+// servers would end the whole grant, the new tokens with it. They end there in
+// their time.
 func (c *Client) Finish(ctx context.Context, user, query string) (*Connection, error) {
 	conn, err := c.finish(ctx, user, query)
 	if err != nil {
@@ -67,9 +72,10 @@ func (c *Client) finish(ctx context.Context, user, query string) (*Connection, e
 	}
 	// The code is used up from here on: what it brings is stored even when the
 	// user's browser does not wait.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	ctx = context.WithoutCancel(ctx)
+	exchange, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	got, err := c.requestToken(ctx, a.TokenEndpoint, client, url.Values{
+	got, err := c.requestToken(exchange, a.TokenEndpoint, client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {a.RedirectURI},
 		"code_verifier": {a.Verifier.Reveal()}, "resource": {a.resource()},
 	})
@@ -86,31 +92,58 @@ func (c *Client) finish(ctx context.Context, user, query string) (*Connection, e
 	if t.Scopes == nil { // RFC 6749 section 5.1: what was asked for
 		t.Scopes = slices.Clone(a.Scopes)
 	}
-	if err := c.replaceTokens(ctx, t); err != nil {
-		if errors.Is(err, ErrGone) { // deleted meanwhile: nothing is brought back
-			c.revokeLate(ctx, t)
-		}
+	old, err := c.replaceTokens(ctx, t)
+	if err != nil { // deleted meanwhile, or lost: nobody else knows them
+		c.revokeLate(ctx, t)
 		return nil, fmt.Errorf("store the tokens: %w", err)
 	}
 	c.o().Log.Info("signed in", "connection", a.Connection.ID, "issuer", a.Client.Issuer)
+	if old != nil && (old.Client.Issuer != client.Issuer || old.Client.ClientID != client.ClientID) {
+		c.revokeLate(ctx, old)
+	}
 	return &a.Connection, nil
 }
 
-// replaceTokens stores the tokens of a new sign-in, whatever is there.
-func (c *Client) replaceTokens(ctx context.Context, t *Tokens) error {
-	for range maxConflict {
-		t.Version = 0
-		switch old, err := c.o().Store.Tokens(ctx, t.Connection); {
-		case err == nil:
-			t.Version = old.Version
-		case !errors.Is(err, ErrNotFound):
+// replaceTokens stores the tokens of a new sign-in, and gives those that they
+// replace. A store that fails for a moment is asked again: the code is used up.
+func (c *Client) replaceTokens(ctx context.Context, t *Tokens) (old *Tokens, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	err = insist(ctx, func() error {
+		for range maxConflict {
+			t.Version = 0
+			switch old, err = c.o().Store.Tokens(ctx, t.Connection); {
+			case err == nil:
+				t.Version = old.Version
+			case !errors.Is(err, ErrNotFound):
+				return err
+			}
+			if _, err = c.o().Store.PutTokens(ctx, t); !errors.Is(err, ErrConflict) {
+				return err
+			}
+		}
+		return ErrConflict
+	})
+	return old, err
+}
+
+// insist does what a store may fail at for a moment, some times within ctx. Its
+// own errors are no failures.
+func insist(ctx context.Context, do func() error) error {
+	for wait := leaseWait; ; wait *= 4 {
+		err := do()
+		if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrGone) || errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if _, err := c.o().Store.PutTokens(ctx, t); !errors.Is(err, ErrConflict) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+		if wait > 16*leaseWait {
 			return err
 		}
 	}
-	return ErrConflict
 }
 
 // forgetRegistration lets a dynamically registered client that its server does

@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"golang.org/x/oauth2"
+
+	"github.com/openbot-build/openbot-go/internal/strictjson"
 )
 
 // Handler gives what the SDK's client transport asks for tokens. It never opens
@@ -67,12 +69,16 @@ func bearerOf(req *http.Request) Secret {
 // Transport is what lies under the SDK's transport, beside Handler: as the
 // Transport of its HTTP client, one for each session. next makes the requests. It
 //
-//   - sends no token anywhere but to the connection's endpoint, byte for byte, so
-//     that no redirect carries one away (C13);
+//   - sends nothing anywhere but to the connection's endpoint, byte for byte, with
+//     a token or without, and follows no redirect: neither a token nor what is
+//     said to the app goes to another target, nor comes from one (C13, D22);
 //   - makes the 401 to a token that was refreshed a moment ago, because the app
 //     had refused the one before, a *SignInRequired;
 //   - keeps the challenge of a refused server/discover: the SDK follows it with an
-//     initialize, whose answer would take its place.
+//     initialize, whose answer would take its place;
+//   - answers a 401 to a GET with one refresh: of those the SDK tells its handler
+//     nothing. If it does not help, the stream fails with the 401, and the next
+//     request of the session or of a new one is the *SignInRequired.
 func (c *Client) Transport(conn Connection, next http.RoundTripper) http.RoundTripper {
 	endpoint := conn.Endpoint
 	if u, err := url.Parse(endpoint); err == nil {
@@ -114,11 +120,11 @@ const discoverMethod = "server/discover"
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := bearerOf(req)
-	if sent != "" && req.URL.String() != t.endpoint {
+	if req.URL.String() != t.endpoint {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
-		return nil, fmt.Errorf("send a request with a token: the address is not the endpoint %s that the token is for", t.conn.Endpoint)
+		return nil, fmt.Errorf("send a request to the app %s: %s is not its endpoint", shown(t.conn.Endpoint), strictjson.Quote(shown(req.URL.Redacted())))
 	}
 	hash := sha256.Sum256([]byte(sent.Reveal()))
 	if err := t.afterDiscover(req, hash); err != nil {
@@ -130,6 +136,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
+	}
+	if to := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && to != "" {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("the app %s answered %d, and a redirect is not followed; it leads to %s", shown(t.conn.Endpoint), resp.StatusCode, strictjson.Quote(redirectTarget(req.URL, to)))
+	}
+	if resp.StatusCode == http.StatusUnauthorized && req.Method == http.MethodGet && sent != "" {
+		return t.getAgain(req, resp, sent)
 	}
 	if resp.StatusCode == http.StatusUnauthorized && req.Header.Get("Mcp-Method") == discoverMethod {
 		ch := ParseChallenge(resp.Header)
@@ -146,4 +159,37 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.c.trust(t.conn)
 	return resp, nil
+}
+
+// getAgain repeats a refused GET, which opens or resumes a stream, with another
+// token if a refresh brings one. A 401 that stays is the answer: an error would
+// make the SDK try for many seconds, and it keeps the text of one only.
+func (t *transport) getAgain(req *http.Request, resp *http.Response, sent Secret) (*http.Response, error) {
+	ch := ParseChallenge(resp.Header)
+	ch.Status = resp.StatusCode
+	if t.c.after401(req.Context(), t.conn, sent, ch) != nil {
+		return resp, nil
+	}
+	token, err := t.c.Token(req.Context(), t.conn)
+	if err != nil {
+		return resp, nil
+	}
+	_ = resp.Body.Close()
+	again := req.Clone(req.Context())
+	again.Header.Set("Authorization", "Bearer "+token.Reveal())
+	resp, err = t.next.RoundTrip(again)
+	if err == nil && resp.StatusCode != http.StatusUnauthorized {
+		t.c.trust(t.conn)
+	}
+	return resp, err
+}
+
+// redirectTarget is where a redirect leads, without its query.
+func redirectTarget(from *url.URL, location string) string {
+	to, err := from.Parse(location)
+	if err != nil {
+		return "an address that is none"
+	}
+	to.User, to.Fragment, to.RawFragment = nil, "", ""
+	return shown(to.String())
 }

@@ -8,16 +8,24 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openbot-build/openbot-go/internal/strictjson"
 )
 
 const (
-	earlyExpiry    = 10 * time.Second // a token is not used in its last seconds
-	leaseTime      = 30 * time.Second // longer than a token request may take
-	refreshTimeout = 45 * time.Second
-	leaseWait      = 100 * time.Millisecond // between two looks at another process's lease
+	earlyExpiry = 10 * time.Second       // a token is not used in its last seconds
+	leaseWait   = 100 * time.Millisecond // between two looks at another process's lease
+	turnTimeout = 45 * time.Second       // of waiting for the lease
+
+	// leaseTime is longer than all that is done under one lease: leaseUse, then
+	// exchangeTimeout, then storeTimeout. Another process that had the lease
+	// before the new tokens are stored would send the old refresh token again.
+	leaseTime = 30 * time.Second
+	leaseUse  = 5 * time.Second // after which the lease is taken anew before a request
+
+	releaseTimeout = 5 * time.Second
 )
 
 // refreshing is a refresh that runs; others of the process wait for it.
@@ -30,9 +38,10 @@ type refreshing struct {
 // Token gives an access token that is good for 10 seconds more, refreshed if need
 // be: one refresh at a time, over all processes of the Store.
 //
-// The error is a *SignInRequired when the user has to act, ErrUnavailable when
-// the server is out of order and nobody is signed out, ErrGone or ErrReview when
-// the connection is not there any more.
+// The error is a *SignInRequired when the user has to act, also because the
+// server refused to refresh, ErrUnavailable when the server is out of order and
+// nobody is signed out, ErrGone or ErrReview when the connection is not there any
+// more.
 func (c *Client) Token(ctx context.Context, conn Connection) (Secret, error) {
 	t, err := c.stored(ctx, conn)
 	if err != nil {
@@ -67,14 +76,23 @@ func (c *Client) stored(ctx context.Context, conn Connection) (*Tokens, error) {
 		return nil, &SignInRequired{Connection: conn}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find the tokens for %s: %w", conn.Endpoint, err)
+		return nil, fmt.Errorf("find the tokens for %s: %w", shown(conn.Endpoint), err)
 	}
 	if t.Connection != conn { // a store that does not keep its promise
-		return nil, fmt.Errorf("find the tokens for %s: %w", conn.Endpoint, ErrReview)
+		return nil, fmt.Errorf("find the tokens for %s: %w", shown(conn.Endpoint), ErrReview)
+	}
+	if t.retired() {
+		return nil, &SignInRequired{Connection: conn}
+	}
+	if t.fresh() && t.Client.ended() {
+		// The secret of a client that was registered dynamically has ended, and
+		// somebody may have registered anew for his own sign-in. The access token
+		// is good for its time all the same; only a refresh needs the client.
+		return t, nil
 	}
 	now, ok, err := c.current(ctx, t.Client)
 	if err != nil {
-		return nil, fmt.Errorf("find the client of the tokens for %s: %w", conn.Endpoint, err)
+		return nil, fmt.Errorf("find the client of the tokens for %s: %w", shown(conn.Endpoint), err)
 	}
 	if !ok {
 		if err := c.o().Store.RemoveTokens(ctx, conn, t.Version); err != nil && !errors.Is(err, ErrConflict) {
@@ -108,9 +126,7 @@ func (c *Client) refresh(ctx context.Context, conn Connection, old *Tokens) (*To
 		r = &refreshing{done: make(chan struct{})}
 		c.refreshes[key] = r
 		go func() {
-			work, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
-			defer cancel()
-			r.tokens, r.err = c.refreshOnce(work, conn, old)
+			r.tokens, r.err = c.refreshOnce(context.WithoutCancel(ctx), conn, old)
 			c.mu.Lock()
 			delete(c.refreshes, key)
 			c.mu.Unlock()
@@ -127,55 +143,40 @@ func (c *Client) refresh(ctx context.Context, conn Connection, old *Tokens) (*To
 		return nil, r.err
 	}
 	if r.tokens.Connection != conn {
-		return nil, fmt.Errorf("refresh the tokens for %s: %w", conn.Endpoint, ErrReview)
+		return nil, fmt.Errorf("refresh the tokens for %s: %w", shown(conn.Endpoint), ErrReview)
 	}
 	return r.tokens.clone(), nil
 }
 
 // refreshOnce holds the Store's lease while it asks, so that of several processes
 // one sends the refresh token: a server that rotates takes a second one for theft.
+// Each step has a time of its own; what was waited for one is not taken from the
+// next.
 func (c *Client) refreshOnce(ctx context.Context, conn Connection, old *Tokens) (*Tokens, error) {
 	holder := randomText()
-	for {
-		ok, err := c.o().Store.Lease(ctx, conn, holder, leaseTime)
-		if err != nil {
-			return nil, fmt.Errorf("refresh the tokens for %s: %w", conn.Endpoint, err)
-		}
-		if ok {
-			break
-		}
-		if t, err := c.stored(ctx, conn); err != nil || t.Version != old.Version {
-			return t, err
-		}
-		select {
-		case <-time.After(leaseWait):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("refresh the tokens for %s: %w: another process does not finish", conn.Endpoint, ErrUnavailable)
-		}
-	}
+	t, err := c.turn(ctx, conn, holder, old)
 	defer func() {
-		if err := c.o().Store.Release(context.WithoutCancel(ctx), conn, holder); err != nil {
+		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+		defer cancel()
+		if err := c.o().Store.Release(ctx, conn, holder); err != nil {
 			c.o().Log.Warn("cannot release the right to refresh", "connection", conn.ID, "error", err)
 		}
 	}()
-	t, err := c.stored(ctx, conn) // again: another process may have been here
 	if err != nil || t.Version != old.Version {
 		return t, err
 	}
 	if t.Refresh == "" {
 		return nil, &SignInRequired{Connection: conn}
 	}
-	got, err := c.requestToken(ctx, t.TokenEndpoint, t.Client, url.Values{
+	exchange, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	got, err := c.requestToken(exchange, t.TokenEndpoint, t.Client, url.Values{
 		"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh.Reveal()}, "resource": {t.resource()},
 	})
-	switch {
-	case refusedWith(err, "invalid_grant"):
-		return c.refused(ctx, conn, t)
-	case err != nil:
-		if refusedWith(err, "invalid_client") {
-			c.forgetRegistration(ctx, t.Client)
-		}
-		return nil, fmt.Errorf("refresh the tokens for %s at the authorization server %s: %w", conn.Endpoint, strictjson.Quote(t.Client.Issuer), err)
+	storing, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err != nil {
+		return c.notRefreshed(storing, conn, t, err)
 	}
 	fresh := t.clone()
 	fresh.Access, fresh.Expires = got.access, got.expires
@@ -185,7 +186,53 @@ func (c *Client) refreshOnce(ctx context.Context, conn Connection, old *Tokens) 
 	if got.scopes != nil {
 		fresh.Scopes = got.scopes
 	}
-	return c.keep(ctx, fresh)
+	return c.keep(storing, fresh)
+}
+
+// turn waits for the lease. It gives the tokens as they are then: newer than old
+// when another process was faster, and then possibly without the lease.
+func (c *Client) turn(ctx context.Context, conn Connection, holder string, old *Tokens) (*Tokens, error) {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	for {
+		asked := time.Now()
+		ok, err := c.o().Store.Lease(ctx, conn, holder, leaseTime)
+		if err != nil {
+			return nil, fmt.Errorf("refresh the tokens for %s: %w", shown(conn.Endpoint), err)
+		}
+		t, err := c.stored(ctx, conn)
+		if err != nil || t.Version != old.Version {
+			return t, err
+		}
+		if ok && time.Since(asked) < leaseUse {
+			return t, nil
+		}
+		select {
+		case <-time.After(leaseWait):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("refresh the tokens for %s: %w: another process does not finish", shown(conn.Endpoint), ErrUnavailable)
+		}
+	}
+}
+
+// notRefreshed judges why a token request brought nothing. Only a refusal needs
+// the user, and only invalid_grant says that the tokens are of no use any more:
+// after any other refusal they stay, for what a host's operator can mend.
+func (c *Client) notRefreshed(ctx context.Context, conn Connection, t *Tokens, err error) (*Tokens, error) {
+	if refusedWith(err, "invalid_grant") {
+		return c.refused(ctx, conn, t)
+	}
+	if refusedWith(err, "invalid_client") {
+		c.forgetRegistration(ctx, t.Client)
+	}
+	err = fmt.Errorf("refresh the tokens for %s at the authorization server %s: %w", shown(conn.Endpoint), strictjson.Quote(t.Client.Issuer), err)
+	switch {
+	case definite(err):
+		return nil, &SignInRequired{Connection: conn, cause: err}
+	case errors.Is(err, ErrUnavailable):
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: %w", ErrUnavailable, err) // an answer that makes no sense
 }
 
 // refused signs out what the server refused, and only that: tokens that somebody
@@ -204,28 +251,23 @@ func (c *Client) refused(ctx context.Context, conn Connection, tried *Tokens) (*
 // keep stores refreshed tokens before anybody uses them. A store that fails for a
 // moment is asked again: the old refresh token may be used up.
 func (c *Client) keep(ctx context.Context, fresh *Tokens) (*Tokens, error) {
-	for wait := leaseWait; ; wait *= 4 {
-		version, err := c.o().Store.PutTokens(ctx, fresh)
-		switch {
-		case err == nil:
-			fresh.Version = version
-			return fresh, nil
-		case errors.Is(err, ErrConflict):
-			// A new sign-in, which wins. These are not revoked: with some servers
-			// that would end all tokens of this user and client.
-			return c.stored(ctx, fresh.Connection)
-		case errors.Is(err, ErrGone): // deleted meanwhile: a late refresh brings nothing back
-			c.revokeLate(ctx, fresh)
-			return nil, fmt.Errorf("refresh the tokens for %s: %w", fresh.Connection.Endpoint, err)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
-		if wait > 16*leaseWait || ctx.Err() != nil {
-			return nil, fmt.Errorf("store the refreshed tokens for %s: %w", fresh.Connection.Endpoint, err)
-		}
+	var version int64
+	err := insist(ctx, func() (err error) {
+		version, err = c.o().Store.PutTokens(ctx, fresh)
+		return err
+	})
+	switch {
+	case err == nil:
+		fresh.Version = version
+		return fresh, nil
+	case errors.Is(err, ErrConflict):
+		// A new sign-in, which wins. These are not revoked: with some servers that
+		// would end all tokens of this user and client.
+		return c.stored(ctx, fresh.Connection)
+	case errors.Is(err, ErrGone): // deleted meanwhile: a late refresh brings nothing back
+		c.revokeLate(ctx, fresh)
 	}
+	return nil, fmt.Errorf("store the refreshed tokens for %s: %w", shown(fresh.Connection.Endpoint), err)
 }
 
 // after401 says what follows an answer 401 to a request with the token sent: nil
@@ -247,6 +289,7 @@ func (c *Client) after401(ctx context.Context, conn Connection, sent Secret, ch 
 		t, err = c.refresh(ctx, conn, t)
 	}
 	if e := (*SignInRequired)(nil); errors.As(err, &e) {
+		required.cause = e.cause
 		return required
 	}
 	if err != nil {
@@ -275,21 +318,42 @@ func (c *Client) trust(conn Connection) {
 
 // after403 says what follows an answer 403 (D20).
 func (c *Client) after403(ctx context.Context, conn Connection, ch Challenge) error {
-	asked := false
 	t, err := c.stored(ctx, conn)
 	if e := (*SignInRequired)(nil); err != nil && !errors.As(err, &e) {
 		return err
 	}
-	if t != nil && len(ch.Scope) > 0 {
-		asked = !slices.ContainsFunc(ch.Scope, func(s string) bool { return !slices.Contains(t.Requested, s) })
-	}
 	if !ch.asksForMore() {
-		if ch.Error != "" {
-			return fmt.Errorf("the app %s refused the operation with 403, error %s: %w", conn.Endpoint, strictjson.Quote(ch.Error), ErrDenied)
+		text := "403"
+		switch {
+		case ch.unreadable:
+			text += " and an error that cannot be read"
+		case ch.Error != "":
+			text += ", error " + strictjson.Quote(ch.Error)
 		}
-		return fmt.Errorf("the app %s refused the operation with 403: %w", conn.Endpoint, ErrDenied)
+		return fmt.Errorf("the app %s refused the operation with %s: %w", shown(conn.Endpoint), text, ErrDenied)
 	}
-	return &SignInRequired{Connection: conn, Challenge: ch, StepUp: t != nil, Asked: asked}
+	required := &SignInRequired{Connection: conn, Challenge: ch, StepUp: t != nil}
+	if t == nil {
+		return required
+	}
+	more := ch.Scope
+	if more == nil {
+		// What a sign-in would ask for then is in the metadata (C4). Where that is
+		// not to be had now, Begin tells why.
+		more, err = c.listedScopes(ctx, conn, ch)
+	}
+	required.Asked = err == nil && !slices.ContainsFunc(more, func(s string) bool { return !slices.Contains(t.Requested, s) })
+	return required
+}
+
+func (c *Client) listedScopes(ctx context.Context, conn Connection, ch Challenge) ([]string, error) {
+	client := c.o().Network.Client()
+	defer client.CloseIdleConnections()
+	m, err := c.readResource(ctx, client, conn.Endpoint, &BeginOptions{Challenge: &ch})
+	if err != nil {
+		return nil, err
+	}
+	return scopesOf(strings.Join(m.ScopesSupported, " ")), nil
 }
 
 // sameText compares without telling by its time how much is equal.

@@ -106,11 +106,13 @@ func (c *Client) registration(ctx context.Context, issuer string) (*Registration
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("find the client registered at %s: %w", strictjson.Quote(issuer), err)
-	case !r.Expires.IsZero() && !time.Now().Before(r.Expires):
+	case r.ended():
 		return nil, nil
 	}
 	return r, nil
 }
+
+func (r *Registration) ended() bool { return !r.Expires.IsZero() && !time.Now().Before(r.Expires) }
 
 func (c *Client) registerTurn(issuer string) chan struct{} {
 	c.mu.Lock()
@@ -136,7 +138,7 @@ func (c *Client) sendRegistration(ctx context.Context, m *serverMetadata, reques
 	}
 	if a.status != http.StatusOK && a.status != http.StatusCreated {
 		err := a.fault()
-		if a.status < 500 && a.status != http.StatusTooManyRequests {
+		if !passing(a.status) {
 			err = fmt.Errorf("%w: %w; ask its operator to register the host by hand", ErrNoClient, err)
 		}
 		return nil, err
@@ -150,8 +152,14 @@ func (c *Client) sendRegistration(ctx context.Context, m *serverMetadata, reques
 	if err := a.decode(&got); err != nil {
 		return nil, err
 	}
-	if got.ClientID == "" || len(got.ClientID) > maxToken || len(got.ClientSecret) > maxToken {
+	// It is judged before it is kept: one that no request can carry would stay.
+	if got.ClientID == "" || len(got.ClientID) > maxClientID || len(got.ClientSecret) > maxToken {
 		return nil, errors.New("its answer has no client_id, or one that is too long")
+	}
+	for name, text := range map[string]string{"client_id": got.ClientID, "client_secret": got.ClientSecret} {
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) { // RFC 6749 appendix A.1
+			return nil, fmt.Errorf("its %s holds characters that none has", name)
+		}
 	}
 	r := &Registration{Issuer: m.Issuer, ClientID: got.ClientID, Secret: Secret(got.ClientSecret), AuthMethod: authMethod(got.AuthMethod, Secret(got.ClientSecret), m.TokenAuthMethods)}
 	switch r.AuthMethod {

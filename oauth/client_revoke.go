@@ -24,15 +24,16 @@ const (
 // ends: deleting wins.
 //
 // ErrNotRevoked tells that all is done at the host and the issuer did not do its
-// part; the tokens end there when their time is over. Any other error is the
-// Store's: call Revoke again.
+// part; the tokens end there when their time is over. They do that too at an
+// issuer that has no way to revoke tokens, which is no error. Any other error is
+// the Store's: call Revoke again.
 func (c *Client) Revoke(ctx context.Context, conn Connection) error {
 	ctx = context.WithoutCancel(ctx)
 	storing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	t, err := c.o().Store.Kill(storing, conn)
 	if err != nil {
-		return fmt.Errorf("end the connection to %s: %w", conn.Endpoint, err)
+		return fmt.Errorf("end the connection to %s: %w", shown(conn.Endpoint), err)
 	}
 	c.mu.Lock()
 	delete(c.doubted, conn.ID)
@@ -47,9 +48,18 @@ func (c *Client) Revoke(ctx context.Context, conn Connection) error {
 	erasing, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := c.o().Store.Erase(erasing, conn); err != nil {
-		return fmt.Errorf("erase the tokens for %s: %w", conn.Endpoint, err)
+		return fmt.Errorf("erase the tokens for %s: %w", shown(conn.Endpoint), err)
 	}
-	c.o().Log.Info("connection ended", "connection", conn.ID, "endpoint", conn.Endpoint, "revoked", told == nil)
+	revoked := "yes"
+	switch {
+	case t == nil:
+		revoked = "no tokens"
+	case t.RevocationEndpoint == "":
+		revoked = "no, the issuer has no way"
+	case told != nil:
+		revoked = "no"
+	}
+	c.o().Log.Info("connection ended", "connection", conn.ID, "endpoint", shown(conn.Endpoint), "revoked", revoked)
 	return told
 }
 
@@ -88,9 +98,10 @@ func (c *Client) revoke(ctx context.Context, t *Tokens) error {
 	return errors.Join(faults...)
 }
 
-// revokeLate revokes tokens that came too late to be kept.
+// revokeLate revokes tokens that are not kept: they came too late, or another
+// issuer's took their place.
 func (c *Client) revokeLate(ctx context.Context, t *Tokens) {
 	if err := c.revoke(context.WithoutCancel(ctx), t); err != nil {
-		c.o().Log.Warn("cannot revoke tokens that came too late", "connection", t.Connection.ID, "error", err)
+		c.o().Log.Warn("cannot revoke tokens that are not kept", "connection", t.Connection.ID, "error", err)
 	}
 }

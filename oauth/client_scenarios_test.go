@@ -147,7 +147,7 @@ func vectorBinding(t *testing.T, v clientVector) {
 	if err := w.store.Add(t.Context(), bound); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.store.PutTokens(t.Context(), &Tokens{Connection: bound, Client: Registration{Issuer: testIssuer, ClientID: testClientID}, Access: "A1"}); err != nil {
+	if _, err := w.store.PutTokens(t.Context(), &Tokens{Connection: bound, Client: Registration{Issuer: testIssuer, ClientID: testClientID}, Access: "A1", TokenEndpoint: testIssuer + "/token"}); err != nil {
 		t.Fatal(err)
 	}
 	now := bound

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
@@ -21,9 +22,11 @@ import (
 // Limits of what an authorization server answers (ours; RFC 6749 sets none).
 const (
 	maxAnswer     = 64 << 10
-	maxToken      = 16 << 10 // of one token, client id or secret
+	maxToken      = 16 << 10 // of one token or client secret
+	maxClientID   = 2 << 10  // it stands in an address
 	answerTimeout = 10 * time.Second
 	maxLifetime   = 10 * 365 * 24 * time.Hour
+	minLifetime   = 4 * time.Second // half of it is used
 )
 
 // tokenAnswer is what a token endpoint gave (RFC 6749 section 5.1), judged.
@@ -43,6 +46,9 @@ type serverError struct {
 
 func (e *serverError) Error() string {
 	text := fmt.Sprintf("it answered %d", e.status)
+	if e.status >= 300 && e.status < 400 {
+		return text + ", and a redirect is never followed with codes or tokens"
+	}
 	if e.code != "" {
 		text += ", error " + strictjson.Quote(e.code)
 	}
@@ -52,10 +58,21 @@ func (e *serverError) Error() string {
 	return text
 }
 
-// refusedWith reports a server's error code.
+// refusedWith reports a server's error code. What comes with an outage is no
+// refusal.
 func refusedWith(err error, code string) bool {
 	var e *serverError
-	return errors.As(err, &e) && e.code == code
+	return errors.As(err, &e) && e.code == code && !errors.Is(err, ErrUnavailable)
+}
+
+// definite reports an answer that will be the same tomorrow: a refusal in whatever
+// words, or an endpoint that has moved for good.
+func definite(err error) bool {
+	var e *serverError
+	if !errors.As(err, &e) || errors.Is(err, ErrUnavailable) {
+		return false
+	}
+	return e.status >= 400 || e.status == http.StatusMovedPermanently || e.status == http.StatusPermanentRedirect
 }
 
 // requestToken sends a token request (RFC 6749 sections 4.1.3 and 6, RFC 8707
@@ -92,9 +109,10 @@ func (c *Client) post(ctx context.Context, endpoint string, client Registration,
 	if err != nil {
 		return nil, err
 	}
-	a.sent = []string{client.Secret.Reveal()}
-	for _, name := range []string{"code", "code_verifier", "refresh_token", "token"} {
-		a.sent = append(a.sent, form.Get(name))
+	_, basic, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	a.sent = []string{basic}
+	for _, s := range []string{client.Secret.Reveal(), form.Get("code"), form.Get("code_verifier"), form.Get("refresh_token"), form.Get("token")} {
+		a.sent = append(a.sent, s, url.QueryEscape(s)) // as a server may quote it
 	}
 	return a, nil
 }
@@ -145,10 +163,10 @@ func unreached(err error) error {
 
 // fault is the error of an answer that is no success.
 func (a *answer) fault() error {
-	if a.status >= 300 && a.status < 400 {
-		return fmt.Errorf("it answered %d, and a redirect is never followed with codes or tokens", a.status)
-	}
 	e := &serverError{status: a.status}
+	if a.status >= 300 && a.status < 400 {
+		return e
+	}
 	var body struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
@@ -159,10 +177,15 @@ func (a *answer) fault() error {
 		}
 		e.description = a.without(body.Description)
 	}
-	if a.status >= 500 || a.status == http.StatusTooManyRequests {
+	if passing(a.status) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, e)
 	}
 	return e
+}
+
+// passing reports a status that another day may be another one.
+func passing(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
 // without gives a server's text without what was sent to it.
@@ -215,12 +238,27 @@ func (a *answer) tokens(now time.Time) (*tokenAnswer, error) {
 		}
 	}
 	t := &tokenAnswer{access: Secret(got.AccessToken), refresh: Secret(got.RefreshToken)}
-	// Some servers write the number as a string.
-	if seconds, err := strconv.ParseFloat(strings.Trim(string(got.ExpiresIn), `"`), 64); err == nil && seconds > 0 {
-		t.expires = now.Add(time.Duration(min(seconds, maxLifetime.Seconds()) * float64(time.Second)))
-	}
+	t.expires = endOf(string(got.ExpiresIn), now)
 	t.scopes = scopeMember(got.Scope)
 	return t, nil
+}
+
+// endOf reads expires_in, which some servers write as a string. Zero is no
+// number. What is none that a lifetime can have means a token that is about to
+// end: it is used for a moment, since the server gave it, and not for ever.
+func endOf(expiresIn string, now time.Time) time.Time {
+	seconds, err := strconv.ParseFloat(strings.Trim(expiresIn, `"`), 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || math.IsNaN(seconds):
+		seconds = 0
+	case err != nil:
+		return time.Time{}
+	}
+	left := time.Duration(min(max(seconds, minLifetime.Seconds()), maxLifetime.Seconds()) * float64(time.Second))
+	if left < 2*earlyExpiry { // else it would be refreshed at each use, or never be used
+		left = left/2 + earlyExpiry
+	}
+	return now.Add(left)
 }
 
 // scopeMember reads a scope as a string or, as some servers write it, an array.

@@ -102,7 +102,7 @@ func vectorChallenge(t *testing.T, v clientVector) {
 	}
 	v.in(t, &in, &want)
 	got := ParseChallenge(http.Header{"Www-Authenticate": in.Lines})
-	if d := cmp.Diff(Challenge{Present: want.Present, Error: want.Error, Scope: want.Scope, ResourceMetadata: want.Metadata}, got, cmpopts.EquateEmpty()); d != "" {
+	if d := cmp.Diff(Challenge{Present: want.Present, Error: want.Error, Scope: want.Scope, ResourceMetadata: want.Metadata}, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Challenge{})); d != "" {
 		t.Errorf("%s\n%s", v.Why, d)
 	}
 }

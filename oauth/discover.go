@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,7 @@ type probe struct {
 	URL    string
 	Expect string
 	Skip   string // why it is not asked; "" asks it
+	Origin string // where redirects must end; "" is anywhere
 }
 
 // resourceProbes are the addresses of an endpoint's metadata in the fixed order:
@@ -75,9 +77,13 @@ func resourceProbes(endpoint, challenged string, foreign bool) ([]probe, error) 
 		return nil, fmt.Errorf("read the app's endpoint: %w", err)
 	}
 	origin, target := splitTarget(endpoint)
+	ends := u.Origin() // a redirect would be a way around the review
+	if foreign {
+		ends = ""
+	}
 	var probes []probe
 	if challenged != "" {
-		p := probe{URL: challenged, Expect: endpoint}
+		p := probe{URL: challenged, Expect: endpoint, Origin: ends}
 		switch c, err := weburl.Parse(challenged); {
 		case err != nil:
 			p.Skip = "the challenge names an address that cannot be used: " + err.Error()
@@ -87,12 +93,12 @@ func resourceProbes(endpoint, challenged string, foreign bool) ([]probe, error) 
 		probes = append(probes, p)
 	}
 	if path := strings.TrimSuffix(target, "/"); path != "" {
-		probes = appendProbe(probes, probe{URL: origin + wellKnownResource + target, Expect: endpoint})
-		return appendProbe(probes, probe{URL: origin + wellKnownResource, Expect: origin}), nil
+		probes = appendProbe(probes, probe{URL: origin + wellKnownResource + target, Expect: endpoint, Origin: ends})
+		return appendProbe(probes, probe{URL: origin + wellKnownResource, Expect: origin, Origin: ends}), nil
 	}
 	// The endpoint is the origin, with a slash or without: one form, and what it
 	// must name is the endpoint as it is written.
-	return appendProbe(probes, probe{URL: origin + wellKnownResource, Expect: endpoint}), nil
+	return appendProbe(probes, probe{URL: origin + wellKnownResource, Expect: endpoint, Origin: ends}), nil
 }
 
 // appendProbe adds a probe unless its address is asked already.
@@ -202,10 +208,31 @@ func (m *serverMetadata) usable() error {
 	if !slices.Contains(m.ChallengeMethods, "S256") {
 		faults = append(faults, errors.New("its code_challenge_methods_supported does not list S256, without which a code can be stolen"))
 	}
+	if err := checkPresets(m.AuthorizationEndpoint); err != nil {
+		faults = append(faults, err)
+	}
 	if len(m.ResponseTypes) > 0 && !slices.Contains(m.ResponseTypes, "code") {
 		faults = append(faults, errors.New(`its response_types_supported does not list "code"`))
 	}
 	return errors.Join(faults...)
+}
+
+// checkPresets judges the query of an authorization endpoint, which it may have
+// (RFC 6749 section 3.1). A parameter of ours that stands in it already would be
+// there twice, and which of the two counts is the server's to say.
+func checkPresets(endpoint string) error {
+	_, query, _ := strings.Cut(endpoint, "?")
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("its authorization_endpoint has a malformed query")
+	}
+	for name := range q {
+		switch strings.ToLower(name) {
+		case "client_id", "redirect_uri", "response_type", "response_mode", "scope", "state", "resource", "code_challenge", "code_challenge_method", "request", "request_uri":
+			return fmt.Errorf("its authorization_endpoint sets the parameter %s, which belongs to the request", strictjson.Quote(name))
+		}
+	}
+	return nil
 }
 
 // acceptResource judges resource metadata (C1, C12): the identifier that its
@@ -216,7 +243,7 @@ func acceptResource(m *resourceMetadata, expect string, check func(string) error
 		return errors.New("it names no resource, and so is no metadata of one")
 	}
 	if m.Resource != expect {
-		return &stopError{fmt.Errorf("its resource is %s and not %s: they must be the same, byte for byte (RFC 9728 section 3.3)", strictjson.Quote(m.Resource), strictjson.Quote(expect))}
+		return &stopError{fmt.Errorf("its resource is %s and not %s: they must be the same, byte for byte (RFC 9728 section 3.3)", strictjson.Quote(shown(m.Resource)), strictjson.Quote(shown(expect)))}
 	}
 	if len(m.AuthorizationServers) == 0 {
 		return &stopError{errors.New("it names no authorization server; the app itself is never taken for one")}
@@ -272,14 +299,14 @@ func ask(ctx context.Context, client *http.Client, probes []probe, accept func(p
 				return nil
 			}
 			if stop := (*stopError)(nil); errors.As(err, &stop) {
-				return fmt.Errorf("%s: %w", strictjson.Quote(p.URL), stop.error)
+				return fmt.Errorf("%s: %w", strictjson.Quote(shown(p.URL)), stop.error)
 			}
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s: %w", strictjson.Quote(p.URL), err)
+			return fmt.Errorf("%s: %w", strictjson.Quote(shown(p.URL)), err)
 		}
 		outage = outage || down
-		faults = append(faults, fmt.Errorf("%s: %w", strictjson.Quote(p.URL), err))
+		faults = append(faults, fmt.Errorf("%s: %w", strictjson.Quote(shown(p.URL)), err))
 	}
 	err := fmt.Errorf("none of the addresses where it may be has it: %w", errors.Join(faults...))
 	if outage {
@@ -304,6 +331,9 @@ func (p probe) read(ctx context.Context, client *http.Client) (body []byte, down
 	}
 	if doc.Status != http.StatusOK {
 		return nil, doc.Status >= 500 || doc.Status == http.StatusTooManyRequests, fmt.Errorf("answered %d", doc.Status)
+	}
+	if final, err := weburl.Parse(doc.FinalURL); p.Origin != "" && (err != nil || final.Origin() != p.Origin) {
+		return nil, false, fmt.Errorf("leads to %s, on another origin than the app's: that needs a review", strictjson.Quote(shown(doc.FinalURL)))
 	}
 	// Static hosting sends documents without an extension as octets; a page is no
 	// metadata whatever it is called.

@@ -35,7 +35,7 @@ type Guard struct {
 	metadataURL  string // as challenges name it
 	metadataPath string
 
-	nobody, badRequest, badToken, outage, tooLarge *refusal
+	nobody, badRequest, badToken *refusal
 }
 
 // NewGuard checks p and gives its Guard, without any network. The error names
@@ -209,9 +209,13 @@ func bind(r *accesstoken.Result) any {
 		Expiration: r.Expires,
 		UserID:     r.Issuer + " " + r.Subject, // an issuer has no spaces
 		Extra: map[string]any{identityKey: Identity{
-			Issuer: r.Issuer, Subject: r.Subject, ClientID: r.ClientID, Scopes: r.Scopes, Expires: r.Expires,
+			Issuer: r.Issuer, Subject: r.Subject, ClientID: r.ClientID, Itself: r.Itself, Scopes: r.Scopes, Expires: r.Expires,
 		}},
 	}}
+	if r.Itself {
+		// A user may have the name of a client. No issuer has a fragment.
+		c.info.UserID = r.Issuer + "#client " + r.ClientID
+	}
 	verified := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) { return &c.info, nil }
 	keep := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { c.ctx = r.Context() })
 	through := auth.RequireBearerToken(verified, &auth.RequireBearerTokenOptions{

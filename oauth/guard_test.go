@@ -240,7 +240,6 @@ func TestOperationOfOldRevisions(t *testing.T) {
 		"escaped":                   {`{"m\u0065thod":"tools/c\u0061ll","params":{"name":"writ\u0065"}}`, nil, "notes.read notes.write"},
 		"name in arguments":         {`{"method":"tools/call","params":{"name":"list","arguments":{"name":"write"}}}`, nil, ""},
 		"a response":                {`{"jsonrpc":"2.0","id":1,"result":{}}`, nil, ""},
-		"no JSON":                   {`{"method":"tools/call"`, nil, ""},
 		"empty":                     {``, nil, ""},
 		"old version, headers":      {write, []string{"MCP-Protocol-Version: 2025-11-25", "Mcp-Method: tools/list"}, "notes.read notes.write"},
 		"no version, headers":       {write, []string{"Mcp-Method: tools/list"}, "notes.read notes.write"},
@@ -346,8 +345,16 @@ func FuzzOperation(f *testing.F) {
 	table.refusal = func(n *need) { n.refusal = &refusal{} }
 	table.basic.refusal = &refusal{}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if n := table.inBody(body); !slices.Contains(n.scopes, "b") || n.refusal == nil {
-			t.Fatalf("%+v", n)
+		n, no := table.inBody(body)
+		if (n == nil) == (no == nil) || n != nil && (!slices.Contains(n.scopes, "b") || n.refusal == nil) {
+			t.Fatalf("%+v, %+v", n, no)
+		}
+		// What the SDK runs was looked at.
+		if msg, err := jsonrpc.DecodeMessage(body); err == nil && n != nil {
+			r, isRequest := msg.(*jsonrpc.Request)
+			if isRequest && r.Method == "resources/read" && !slices.Contains(n.scopes, "r") {
+				t.Fatalf("%q needs %q", body, n.scopes)
+			}
 		}
 	})
 }

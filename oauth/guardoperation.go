@@ -15,11 +15,19 @@ import (
 const modern = "2026-07-28"
 
 // operation gives what a request needs. Requests of revision 2026-07-28 say in
-// their headers what they are, and the transport refuses those whose body says
-// something else; of all others the body is read, and put back.
+// their headers what they are, and next refuses those whose body says something
+// else; of all others the body is read, and put back. What cannot be told is
+// refused.
 func (g *Guard) operation(r *http.Request) (*need, *refusal) {
-	if r.Method != http.MethodPost {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions:
+		dropBody(r) // nobody has looked at it
 		return g.scopes.basic, nil
+	}
+	for _, coding := range r.Header["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return nil, encoded
+		}
 	}
 	if method, name, ok := fromHeaders(r.Header); ok {
 		return g.scopes.of(method, name), nil
@@ -28,20 +36,20 @@ func (g *Guard) operation(r *http.Request) (*need, *refusal) {
 		return g.scopes.basic, nil
 	}
 	if r.ContentLength > g.maxBody {
-		return nil, g.tooLarge
+		return nil, tooLarge
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, g.maxBody+1))
 	if err != nil {
 		return nil, g.badRequest // the client is gone, or a limit was met before
 	}
 	if int64(len(body)) > g.maxBody {
-		return nil, g.tooLarge
+		return nil, tooLarge
 	}
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{bytes.NewReader(body), r.Body}
-	return g.scopes.inBody(body), nil
+	return g.scopes.inBody(body)
 }
 
 // fromHeaders reads Mcp-Method and Mcp-Name. ok is false when they do not tell
@@ -78,12 +86,17 @@ func decodeName(v string) (string, bool) {
 
 // inBody gives what a body needs: all that its messages need, if it is a batch.
 // Whoever reads it later may prefer the first or the last of two members, or
-// ignore case; so all of them count here. What is no JSON needs the basic
-// scopes, and runs nowhere.
-func (t *scopeTable) inBody(body []byte) *need {
+// ignore case; so all of them count here. And whoever reads it later may read
+// what we do not: bytes that are no UTF-8, a half of a surrogate pair, deep
+// nesting, a second text behind the first. So what is not strictly JSON is
+// refused; an empty body says nothing, and needs the basic scopes.
+func (t *scopeTable) inBody(body []byte) (*need, *refusal) {
+	if len(body) == 0 {
+		return t.basic, nil
+	}
 	doc, err := strictjson.Parse(body)
-	if err != nil {
-		return t.basic
+	if err != nil || doc.BOM() {
+		return nil, notJSON
 	}
 	all := t.basic
 	add := func(n *need) {
@@ -96,14 +109,23 @@ func (t *scopeTable) inBody(body []byte) *need {
 		}
 		all = &need{scopes: union(all.scopes, n.scopes)}
 	}
-	t.inMessage(doc.Root(), add)
-	for _, m := range doc.Root().Elements() {
-		t.inMessage(m, add)
+	switch doc.Root().Kind() {
+	case strictjson.Object:
+		t.inMessage(doc.Root(), add)
+	case strictjson.Array:
+		for _, m := range doc.Root().Elements() {
+			if m.Kind() != strictjson.Object {
+				return nil, notRPC
+			}
+			t.inMessage(m, add)
+		}
+	default:
+		return nil, notRPC
 	}
 	if all.refusal == nil {
 		t.refusal(all)
 	}
-	return all
+	return all, nil
 }
 
 func (t *scopeTable) inMessage(m strictjson.Value, add func(*need)) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/openbot-build/openbot-go/internal/accesstoken"
@@ -20,16 +21,26 @@ const (
 const retryAfter = "30"
 
 // refusal is a prepared answer. Its text is fixed: nothing of the request or of
-// an internal error gets into it (G16).
+// an internal error gets into it (G16). Texts that begin with a brace are JSON.
 type refusal struct {
 	status    int
-	challenge []string // the WWW-Authenticate header; nil for none
+	challenge string // the WWW-Authenticate header; "" for none
 	text      string
 }
 
+// Refusals that are the same for every resource.
+var (
+	outage   = &refusal{http.StatusServiceUnavailable, "", "access tokens cannot be checked now\n"}
+	tooLarge = &refusal{http.StatusRequestEntityTooLarge, "", "the request is too large\n"}
+	encoded  = &refusal{http.StatusUnsupportedMediaType, "", "send the request without a content encoding\n"}
+	form     = &refusal{http.StatusUnsupportedMediaType, "", "this resource takes no forms\n"}
+	notJSON  = &refusal{http.StatusBadRequest, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the request is not well-formed JSON"}}` + "\n"}
+	notRPC   = &refusal{http.StatusBadRequest, "", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"the request is no JSON-RPC message"}}` + "\n"}
+)
+
 // prepare makes the refusals, so that a request costs none of this.
 func (g *Guard) prepare() {
-	challenge := func(code string, scopes []string) []string {
+	challenge := func(code string, scopes []string) string {
 		var b strings.Builder
 		b.WriteString("Bearer ")
 		if code != "" {
@@ -39,14 +50,12 @@ func (g *Guard) prepare() {
 			b.WriteString(`scope="` + strings.Join(scopes, " ") + `", `)
 		}
 		b.WriteString(`resource_metadata="` + g.metadataURL + `"`)
-		return []string{b.String()}
+		return b.String()
 	}
 	basic := g.scopes.basic.scopes
 	g.nobody = &refusal{http.StatusUnauthorized, challenge("", basic), "sign in to use this resource\n"}
 	g.badRequest = &refusal{http.StatusBadRequest, challenge(errorRequest, nil), "send one access token, in the header Authorization\n"}
 	g.badToken = &refusal{http.StatusUnauthorized, challenge(errorToken, basic), "the access token does not open this resource\n"}
-	g.outage = &refusal{http.StatusServiceUnavailable, nil, "access tokens cannot be checked now\n"}
-	g.tooLarge = &refusal{http.StatusRequestEntityTooLarge, nil, "the request is too large\n"}
 	less := func(n *need) {
 		n.refusal = &refusal{http.StatusForbidden, challenge(errorScope, n.scopes), "this operation needs more access\n"}
 	}
@@ -62,10 +71,23 @@ func (g *Guard) prepare() {
 // Protect lets requests with a good token through to next: the identity is in
 // their context (auth.TokenInfoFromContext, and so RequestExtra.TokenInfo of the
 // tools), and the token is gone from their headers, so that nothing behind can
-// log it or send it on (S4, S10). Preflights pass without one.
+// log it or send it on (S4, S10). Preflights pass without one, and bring nothing
+// that could be taken for more: neither Authorization nor a body.
+//
+// Where operations differ in scopes, next is relied on for one thing. Requests of
+// revision 2026-07-28 are judged by their headers, so next must refuse those
+// whose body says something else, as this module's endpoints and the SDK's
+// handler (since v1.8.0) do; with another handler put Middleware into the server,
+// or call Check before an operation. All other requests are judged by their body,
+// which must be JSON that can be read in one way only, or next does not see it;
+// GET, HEAD, DELETE and OPTIONS have none.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isPreflight(r) {
+			r = r.WithContext(r.Context()) // a copy
+			r.Header = maps.Clone(r.Header)
+			delete(r.Header, "Authorization")
+			dropBody(r)
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -83,7 +105,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 				g.refuse(w, r, g.badToken)
 			} else {
 				g.log.WarnContext(r.Context(), "a token cannot be judged", "reason", err)
-				g.refuse(w, r, g.outage)
+				g.refuse(w, r, outage)
 			}
 			return
 		}
@@ -128,10 +150,42 @@ func (g *Guard) credentials(r *http.Request) (token string, no *refusal) {
 	switch {
 	case !isBearer:
 		return "", g.nobody
-	case !ok, r.URL.RawQuery != "" && r.URL.Query().Has("access_token"):
+	case !ok, r.URL.RawQuery != "" && hasToken(r.URL.RawQuery):
 		return "", g.badRequest
+	case isForm(r.Header["Content-Type"]):
+		return "", form
 	}
 	return token, nil
+}
+
+// hasToken reports whether a query has an access token. It parts at semicolons
+// too, and looks over what is malformed: somebody behind us may.
+func hasToken(query string) bool {
+	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' }) {
+		name, _, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && plain == "access_token" {
+			return true
+		}
+	}
+	return false
+}
+
+// isForm reports a body that may hold a second token (RFC 6750 section 2.2),
+// and is never MCP.
+func isForm(types []string) bool {
+	for _, t := range types {
+		t, _, _ = strings.Cut(t, ";")
+		if strings.EqualFold(strings.TrimSpace(t), "application/x-www-form-urlencoded") {
+			return true
+		}
+	}
+	return false
+}
+
+// dropBody takes the body from a request that has no use for one. The server
+// still has its own hold of it.
+func dropBody(r *http.Request) {
+	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
 }
 
 // bearer reads an Authorization header (RFC 6750 section 2.1). ok is false for
@@ -175,8 +229,8 @@ var tokenOctet = func() (set [256]bool) {
 // its origin (S14).
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	h := w.Header()
-	if no.challenge != nil {
-		h["Www-Authenticate"] = no.challenge
+	if no.challenge != "" {
+		h.Set("WWW-Authenticate", no.challenge)
 	}
 	if no.status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", retryAfter)
@@ -185,7 +239,14 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
 	}
-	h.Set("Content-Type", "text/plain; charset=utf-8")
+	if no == encoded {
+		h.Set("Accept-Encoding", "identity") // RFC 9110 section 15.5.16
+	}
+	if no.text[0] == '{' {
+		h.Set("Content-Type", "application/json")
+	} else {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(no.status)

@@ -30,8 +30,9 @@ type Protection struct {
 	Network *publicnet.Network
 
 	// MaxBody bounds the requests of older revisions that are read to find their
-	// operation, in bytes; larger ones are refused. It matters only where
-	// operations differ in scopes. 0 is 1 MiB.
+	// operation, in bytes; larger ones are refused, and so are encoded ones (gzip)
+	// of every revision. It matters only where operations differ in scopes. 0 is
+	// 1 MiB.
 	MaxBody int64
 
 	Leeway time.Duration // between the issuer's clock and ours, at most 5 minutes; 0 is 30 s
@@ -62,7 +63,9 @@ type Introspection struct {
 	ClientID     string
 	ClientSecret Secret
 
-	// Always asks about JWTs too, so that a revoked one ends within 30 s.
+	// Always asks about JWTs too, so that a revoked one ends within 30 s. The
+	// answer can end a token, set its scopes and shorten its time; who it is for
+	// stays as it was signed, and an answer that names another one refuses it.
 	Always bool
 }
 
@@ -82,7 +85,7 @@ type Scopes struct {
 }
 
 // Protect gives a handler that serves the metadata at its path and next behind
-// the protection everywhere else.
+// the protection everywhere else. Of next see [Guard.Protect].
 func Protect(next http.Handler, p *Protection) (http.Handler, error) {
 	g, err := NewGuard(p)
 	if err != nil {
@@ -101,17 +104,23 @@ func Protect(next http.Handler, p *Protection) (http.Handler, error) {
 // Identity is who calls.
 type Identity struct {
 	Issuer   string
-	Subject  string // unique at the issuer only; the client, when it acts for itself
+	Subject  string // unique at the issuer only; ClientID, when Itself
 	ClientID string // "" when the token does not say
-	Scopes   []string
-	Expires  time.Time // zero when an introspection did not say
+
+	// Itself is a client without a user, as an introspection tells it. A user may
+	// have the same name: keep data by UserID, or look here before Subject.
+	Itself bool
+
+	Scopes  []string
+	Expires time.Time // zero when an introspection did not say
 }
 
 // identityKey is the member of TokenInfo.Extra that holds an Identity.
 const identityKey = "openbot.identity"
 
 // IdentityFrom gives the caller that a Guard found. The UserID of the same info
-// is issuer and subject in one, and so unique. The info is shared by all
+// is issuer and subject in one, or issuer and client of a client itself, and so
+// unique. The info is shared by all
 // requests with that token: neither it nor the scopes must be changed.
 func IdentityFrom(info *auth.TokenInfo) (Identity, bool) {
 	if info == nil {

@@ -62,13 +62,20 @@ type Tokens struct {
 	Connection Connection
 	Client     Registration
 
-	Access    Secret
-	Expires   time.Time // of Access; zero when the server did not say
-	Refresh   Secret    // "" for none
-	Scopes    []string  // granted
-	Requested []string  // asked for so far
-	Resource  string    // see Attempt.Resource
+	Access Secret
 
+	// Expires is the end of Access; zero when the server did not say. It is up to
+	// 10 seconds late for lifetimes under 20 seconds, of which half are used.
+	Expires time.Time
+
+	Refresh   Secret   // "" for none
+	Scopes    []string // granted
+	Requested []string // asked for so far
+	Resource  string   // see Attempt.Resource
+
+	// TokenEndpoint is "" for tokens of an authorization server that the app does
+	// not name any more: they are never used, and are kept until the next sign-in,
+	// which tells of their issuer and revokes them (O4).
 	TokenEndpoint      string
 	RevocationEndpoint string
 
@@ -91,9 +98,10 @@ type Store interface {
 	TakeAttempt(ctx context.Context, state string) (*Attempt, error)
 
 	// Tokens gives the tokens of a connection, ErrNotFound when it is signed
-	// out, ErrGone when it is deleted or was never added. Rows bound to another
-	// user, card or endpoint than c are removed and not given (D22): the error is
-	// ErrReview then, and from then on until the connection is killed.
+	// out, ErrGone when it is deleted or was never added. For another user, card or
+	// endpoint than the connection's it gives nothing but ErrReview. Rows bound to
+	// another card or endpoint are removed then (D22); those of another user are
+	// his, and stay.
 	Tokens(ctx context.Context, c Connection) (*Tokens, error)
 
 	// PutTokens writes t if the stored version is still t.Version, and gives the

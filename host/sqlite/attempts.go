@@ -17,7 +17,24 @@ func stateName(state string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// AddAttempt implements oauth.Store. Attempts that expired are removed.
+const (
+	// maxAttempts is how many sign-ins of one connection may be under way: who
+	// begins one more gives the oldest up.
+	maxAttempts = 10
+	// maxAttempt is the life of a sign-in (D22: 10 min), and some slack.
+	maxAttempt = 15 * time.Minute
+)
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// AddAttempt implements oauth.Store. Attempts that expired are removed. No
+// attempt lives for more than 15 minutes, and of more than 10 that one connection
+// has the oldest are removed.
 func (s *Store) AddAttempt(ctx context.Context, a *oauth.Attempt) error {
 	if a.State == "" {
 		return errors.New("write attempt: it has no state")
@@ -38,26 +55,20 @@ func (s *Store) AddAttempt(ctx context.Context, a *oauth.Attempt) error {
 		if used {
 			return errors.New("its state is used already")
 		}
-		for _, part := range []struct {
-			kind Kind
-			text oauth.Secret
-		}{{verifier, a.Verifier}, {clientSecret, a.Client.Secret}} {
-			if part.text == "" && part.kind != verifier {
-				continue
-			}
-			r := of(a.Connection, part.kind)
-			r.ofClient(&a.Client)
-			r.name, r.resource, r.redirectURI = name, a.Resource, a.RedirectURI
-			r.tokenEndpoint, r.revocationEndpoint = a.TokenEndpoint, a.RevocationEndpoint
-			r.scopes, r.expires = list(a.Scopes), micro(a.Expires)
-			if a.IssAdvertised {
-				r.issAdvertised = 1
-			}
-			if err := t.put(r, part.text.Reveal()); err != nil {
-				return err
-			}
+		r := of(a.Connection, verifier)
+		r.ofClient(&a.Client)
+		r.name, r.resource, r.redirectURI = name, a.Resource, a.RedirectURI
+		r.tokenEndpoint, r.revocationEndpoint = a.TokenEndpoint, a.RevocationEndpoint
+		r.scopes, r.expires = list(a.Scopes), micro(earlier(a.Expires, time.Now().Add(maxAttempt)))
+		if a.IssAdvertised {
+			r.issAdvertised = 1
 		}
-		return nil
+		if err := t.putSet(r, verifier, map[Kind]oauth.Secret{verifier: a.Verifier, clientSecret: a.Client.Secret}); err != nil {
+			return err
+		}
+		return t.exec(`DELETE FROM secret WHERE connection = ?1 AND kind IN ('verifier', 'client_secret') AND name IN
+			(SELECT name FROM secret WHERE connection = ?1 AND kind = 'verifier' ORDER BY id DESC LIMIT -1 OFFSET ?2)`,
+			a.Connection.ID, maxAttempts)
 	})
 }
 
@@ -82,6 +93,7 @@ func (s *Store) TakeAttempt(ctx context.Context, state string) (*oauth.Attempt, 
 				return err
 			}
 		}
+		t.removed = true
 		taken, why = t.attempt(rows)
 		if _, damaged := errors.AsType[*DamagedError](why); damaged || errors.Is(why, oauth.ErrNotFound) {
 			return nil
@@ -102,16 +114,9 @@ func (s *Store) TakeAttempt(ctx context.Context, state string) (*oauth.Attempt, 
 // one that nobody may finish any more.
 func (t *tx) attempt(rows []*row) (*oauth.Attempt, error) {
 	first := rows[0]
-	texts := make(map[Kind]oauth.Secret, len(rows))
-	for _, r := range rows {
-		text, err := t.open(r)
-		if err != nil {
-			return nil, err
-		}
-		if !r.together(first) {
-			return nil, &DamagedError{Connection: r.connection, Kind: Kind(r.kind)}
-		}
-		texts[Kind(r.kind)] = oauth.Secret(text)
+	texts, err := t.set(rows, verifier)
+	if err != nil {
+		return nil, err
 	}
 	if !time.Now().Before(fromMicro(first.expires)) {
 		return nil, oauth.ErrNotFound
@@ -138,8 +143,12 @@ func (t *tx) attempt(rows []*row) (*oauth.Attempt, error) {
 	}, nil
 }
 
-// sweep removes the attempts that nobody came back for.
+// sweep removes the attempts that nobody came back for, and what is left of
+// connections whose deletion was cut short.
 func (t *tx) sweep() error {
+	if err := t.bury(); err != nil {
+		return err
+	}
 	return t.exec(`DELETE FROM secret WHERE kind IN ('verifier', 'client_secret') AND (connection, name) IN
 		(SELECT connection, name FROM secret WHERE kind = 'verifier' AND expires <= ?)`, micro(time.Now()))
 }

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openbot-build/openbot-go/oauth"
 )
@@ -166,6 +170,167 @@ func TestNoSecretInTheFiles(t *testing.T) {
 				t.Errorf("an error holds %v", found)
 			}
 		}
+	}
+}
+
+// While somebody reads the database its log cannot be emptied. What was deleted
+// meanwhile leaves the files with a later write, and nobody waits for the reader:
+// this store would for a day.
+func TestDeletedLeavesTheLogLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "host.db")
+	o := &Options{MasterKey: fixed(testKey), BusyTimeout: 24 * time.Hour}
+	s, c := openAt(t, path, o), conn("c1", "ann")
+	x := signedIn(t, s, c)
+	ciphertexts := func() (all [][]byte) {
+		t.Helper()
+		err := s.reading(t.Context(), "test", func(t *tx) error {
+			rows, err := t.rows(`SELECT ` + rowColumns + ` FROM secret`)
+			for _, r := range rows {
+				all = append(all, r.ciphertext)
+			}
+			return err
+		})
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%d rows, %v", len(all), err)
+		}
+		return all
+	}
+	holds := func(all [][]byte) bool {
+		for _, b := range files(t, path) {
+			for _, c := range all {
+				if bytes.Contains(b, c) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := raw(t, path)
+	for what, remove := range map[string]struct{ write, remove func() error }{
+		"tokens": {
+			func() (err error) {
+				if x.Version, err = s.PutTokens(t.Context(), x); errors.Is(err, oauth.ErrConflict) {
+					x.Version, err = s.PutTokens(t.Context(), tokensOf(c))
+				}
+				return err
+			},
+			func() error { return s.RemoveTokens(t.Context(), c, x.Version) },
+		},
+		"setting": {
+			func() error { return s.PutSetting(t.Context(), c, Header, "X-Key", "1") },
+			func() error { return s.DeleteSetting(t.Context(), c, Header, "X-Key") },
+		},
+		"attempt": {
+			func() error { return s.AddAttempt(t.Context(), attemptOf(c, "state")) },
+			func() error { _, err := s.TakeAttempt(t.Context(), "state"); return err },
+		},
+		"damaged": {
+			func() error {
+				err := s.PutSetting(t.Context(), c, Header, "X-Bad", "1")
+				edit(t, s.write, `UPDATE secret SET expires = 1 WHERE name = 'X-Bad'`)
+				return err
+			},
+			func() error {
+				if _, err := s.Setting(t.Context(), c, Header, "X-Bad"); !errors.Is(err, oauth.ErrNotFound) {
+					return fmt.Errorf("it was read: %w", err)
+				}
+				return nil
+			},
+		},
+	} {
+		edit(t, s.write, `DELETE FROM secret`)
+		must(remove.write())
+		gone := ciphertexts()
+		must(remove.remove())
+		if holds(gone) {
+			t.Errorf("%s: removed, but still in the files", what)
+		}
+	}
+
+	signedIn(t, s, conn("c2", "ann"))
+	gone := ciphertexts()
+	edit(t, reader, `BEGIN`)
+	edit(t, reader, `SELECT count(*) FROM secret`)
+	if _, err := s.Kill(t.Context(), conn("c2", "ann")); err != nil {
+		t.Fatal(err)
+	}
+	must(s.Erase(t.Context(), conn("c2", "ann")))
+	if !holds(gone) {
+		t.Fatal("the reader is in nobody's way")
+	}
+	must(s.Add(t.Context(), conn("c3", "ann"))) // nor is it in the way of writers
+	edit(t, reader, `ROLLBACK`)
+	must(s.Add(t.Context(), conn("c4", "ann")))
+	if holds(gone) {
+		t.Error("erased, but still in the files after a later write")
+	}
+	if n := count(t, s, `SELECT timeout FROM pragma_busy_timeout`); n != int(o.BusyTimeout.Milliseconds()) {
+		t.Errorf("writers wait for %d ms now", n)
+	}
+
+	// Closing does not wait either, and the next opening does what is left.
+	second, err := Open(t.Context(), path, o)
+	must(err)
+	signedIn(t, second, conn("c5", "ann"))
+	gone = ciphertexts()
+	edit(t, reader, `BEGIN`)
+	edit(t, reader, `SELECT count(*) FROM secret`)
+	_, err = second.Kill(t.Context(), conn("c5", "ann"))
+	must(err)
+	must(second.Erase(t.Context(), conn("c5", "ann")))
+	must(second.Close())
+	edit(t, reader, `ROLLBACK`)
+	if !holds(gone) {
+		t.Fatal("the reader is in nobody's way")
+	}
+	openAt(t, path, o)
+	if holds(gone) {
+		t.Error("erased, but still in the files after another opening")
+	}
+}
+
+// A store prints as its file, whoever prints it and however: it holds data keys.
+func TestStoreIsHidden(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "host.db")
+	s := openAt(t, path, inFile(path))
+	fill(t, s, 1)
+	if len(s.keys.byID) != 1 {
+		t.Fatal("it holds no key")
+	}
+	master := inFile(path).MasterKey
+	var text bytes.Buffer
+	for _, v := range []any{
+		s, struct{ S *Store }{s}, struct{ s *Store }{s}, []*Store{s}, reflect.ValueOf(s).Elem(), // the last: without its methods
+		master, struct{ K *MasterKey }{master}, &Options{MasterKey: master},
+	} {
+		for _, form := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			fmt.Fprintf(&text, form+"\n", v)
+		}
+		for _, h := range []slog.Handler{slog.NewTextHandler(&text, nil), slog.NewJSONHandler(&text, nil)} {
+			slog.New(h).Info("x", "v", v)
+		}
+	}
+	for _, data := range s.keys.byID {
+		k := data()
+		for _, form := range []string{"%s", "%x", "%X", "%v", "%#v"} {
+			got := strings.Trim(fmt.Sprintf(form, k[:4]), "[]{}")
+			got = strings.TrimPrefix(got, "byte{")
+			if got = strings.TrimPrefix(got, "[]byte{"); strings.Contains(text.String(), got) {
+				t.Errorf("a data key is printed (%s)", form)
+			}
+		}
+		if b := []byte(text.String()); bytes.Contains(b, k[:]) {
+			t.Error("a data key is printed")
+		}
+	}
+	if got := fmt.Sprintf("%v %+v %#v", s, s, s); got != strings.TrimSpace(strings.Repeat("host store "+path+" ", 3)) {
+		t.Errorf("it prints as %s", got)
 	}
 }
 

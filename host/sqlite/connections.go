@@ -68,8 +68,12 @@ func (s *Store) Add(ctx context.Context, c oauth.Connection) error {
 }
 
 func (t *tx) addConnection(c oauth.Connection, state int) error {
-	return t.exec(`INSERT INTO connection (id, state, user, card_url, endpoint) VALUES (?, ?, ?, ?, ?)`,
-		c.ID, state, c.User, c.CardURL, c.Endpoint)
+	var died int64
+	if state == dead {
+		died = micro(time.Now())
+	}
+	return t.exec(`INSERT INTO connection (id, state, user, card_url, endpoint, died) VALUES (?, ?, ?, ?, ?, ?)`,
+		c.ID, state, c.User, c.CardURL, c.Endpoint, died)
 }
 
 // Kill implements oauth.Store. A connection that was never added is dead from
@@ -92,14 +96,14 @@ func (s *Store) Kill(ctx context.Context, c oauth.Connection) (left *oauth.Token
 		case have.User != c.User:
 			return oauth.ErrReview
 		}
-		if err := t.exec(`UPDATE connection SET state = 1 WHERE id = ?`, c.ID); err != nil {
+		if err := t.exec(`UPDATE connection SET state = 1, died = ? WHERE id = ?`, micro(time.Now()), c.ID); err != nil {
 			return err
 		}
 		if err := t.exec(`DELETE FROM secret WHERE connection = ?1 AND name IN (SELECT name FROM secret WHERE connection = ?1 AND kind = 'verifier')
 			AND kind IN ('verifier', 'client_secret')`, c.ID); err != nil {
 			return err
 		}
-		left, why = t.tokens(have.Connection)
+		left, why = t.tokens(have)
 		switch {
 		case spoiled(why):
 			s.log.Warn("tokens that do not open are dropped without being revoked", "connection", c.ID)
@@ -120,11 +124,14 @@ func (s *Store) Kill(ctx context.Context, c oauth.Connection) (left *oauth.Token
 }
 
 // Erase implements oauth.Store: tokens, settings and sign-ins of a connection
-// that was killed are gone from the file and from its log. Only the id stays, so
-// that it never comes back. On a connection that was not killed it does nothing.
+// that was killed are gone. Only the id stays, so that it never comes back. On a
+// connection that was not killed it does nothing.
+//
+// The file has nothing of them any more when Erase returns. While somebody else
+// reads the database its log still has them, sealed: it is emptied with one of the
+// next writes, or when the store is closed or opened.
 func (s *Store) Erase(ctx context.Context, c oauth.Connection) error {
-	var done bool
-	err := s.writing(ctx, "erase connection", func(t *tx) error {
+	return s.writing(ctx, "erase connection", func(t *tx) error {
 		have, err := t.find(c.ID)
 		if err != nil || have == nil || have.state == live {
 			return err
@@ -132,23 +139,61 @@ func (s *Store) Erase(ctx context.Context, c oauth.Connection) error {
 		if have.state == dead && have.User != c.User {
 			return oauth.ErrReview
 		}
-		done = true
-		if err := t.exec(`DELETE FROM secret WHERE connection = ?`, c.ID); err != nil {
-			return err
-		}
-		if err := t.exec(`DELETE FROM lease WHERE connection = ?`, c.ID); err != nil {
-			return err
-		}
-		return t.exec(`UPDATE connection SET state = 2, user = '', card_url = '', endpoint = '', version = 0 WHERE id = ?`, c.ID)
+		return t.erase(c.ID)
 	})
-	if err != nil || !done {
-		return err
+}
+
+func (t *tx) erase(id string) error {
+	t.removed = true
+	for _, query := range []string{
+		`DELETE FROM secret WHERE connection = ?`,
+		`DELETE FROM lease WHERE connection = ?`,
+		`UPDATE connection SET state = 2, user = '', card_url = '', endpoint = '', version = 0, died = 0 WHERE id = ?`,
+	} {
+		if err := t.exec(query, id); err != nil {
+			return err
+		}
 	}
-	s.checkpoint(ctx)
 	return nil
 }
 
-// Lease implements oauth.Store. Who holds it already gets it for longer.
+// burial is how long a dead connection keeps its tokens: revoking takes seconds,
+// so that a host which has not erased them by then has died.
+const burial = 10 * time.Minute
+
+// bury erases what was killed, but never erased.
+func (t *tx) bury() error {
+	rows, err := t.QueryContext(t.ctx, `SELECT id FROM connection WHERE state = 1 AND died <= ?`, micro(time.Now().Add(-burial)))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var ids []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t.store.log.Warn("erased a connection whose deletion was cut short; its tokens may not be revoked", "connection", id)
+		if err := t.erase(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clockSlack is by how much a clock may be set back without ending a lease.
+const clockSlack = time.Second
+
+// Lease implements oauth.Store. Who holds it already gets it for longer. When the
+// clock is set back a lease that began later than now is over: else it would last
+// until the clock is there again.
 func (s *Store) Lease(ctx context.Context, c oauth.Connection, holder string, d time.Duration) (ok bool, err error) {
 	if holder == "" {
 		return false, errors.New("lease connection: the holder has no name")
@@ -158,9 +203,10 @@ func (s *Store) Lease(ctx context.Context, c oauth.Connection, holder string, d 
 			return err
 		}
 		now := time.Now()
-		r, err := t.ExecContext(t.ctx, `INSERT INTO lease (connection, holder, until) VALUES (?, ?, ?)
-			ON CONFLICT (connection) DO UPDATE SET holder = excluded.holder, until = excluded.until
-			WHERE lease.holder = excluded.holder OR lease.until <= ?`, c.ID, holder, micro(now.Add(d)), micro(now))
+		r, err := t.ExecContext(t.ctx, `INSERT INTO lease (connection, holder, since, until) VALUES (?, ?, ?, ?)
+			ON CONFLICT (connection) DO UPDATE SET holder = excluded.holder, since = excluded.since, until = excluded.until
+			WHERE lease.holder = excluded.holder OR lease.until <= excluded.since OR lease.since > ?`,
+			c.ID, holder, micro(now), micro(now.Add(d)), micro(now.Add(clockSlack)))
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,9 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -16,6 +18,22 @@ func forOwnerOnly(name string, info os.FileInfo) error {
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to another user (id %d); make this user its owner", name, st.Uid)
+	}
+	return nil
+}
+
+// forOwnersOnly is nil for a directory where not everybody may replace the files of
+// others, or that is not there.
+func forOwnersOnly(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o002 != 0 && mode&os.ModeSticky == 0 {
+		return fmt.Errorf("in the directory %s every user may replace files (mode %#o); change that with: chmod o-w %s", dir, mode.Perm(), dir)
 	}
 	return nil
 }

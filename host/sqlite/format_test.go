@@ -14,9 +14,9 @@ func firstFormat() (r *row, wrapped []byte) {
 	r = of(c, access)
 	r.ofClient(&tokensOf(c).Client)
 	r.format, r.keyID, r.version, r.scopes = 1, "k", 3, `["read"]`
-	r.salt = unhex("76b4b61b7533bdf5cce7f38b4fc76a5f")
-	r.nonce = unhex("26fede482dd396e5704d9ca9")
-	r.ciphertext = unhex("ac2f936219956f30059bfe7a8e355de57208d686942c547f")
+	r.salt = unhex("2a2939fd2f751d5a53084c74809a5fcd")
+	r.nonce = unhex("36c6255937855bc2032f0ee9")
+	r.ciphertext = unhex("04a51f9c1f08c35198eeb30551fffcd1753c64978e0c0c0a")
 	return r, unhex("a7cdf0de71a83e18938efec6f666f3331c2802075335fc8158169e47084d3b26eaf70648107fdac681efd4ec80b1585a50de1e830b5af307363ff261")
 }
 

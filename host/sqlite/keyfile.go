@@ -12,7 +12,8 @@ import (
 
 // KeyFile is a file outside the database, which the store makes for this user
 // alone (mode 0600) if it is missing. A file that others may read, that belongs to
-// another user, or that is a symbolic link is refused. A rotation keeps the new
+// another user, that is a symbolic link, or in whose directory everybody may replace
+// files is refused. A rotation keeps the new
 // key in path + ".next" until it takes the old one's place.
 func KeyFile(path string) *MasterKey { return &MasterKey{kept{fileSlots{path}}} }
 
@@ -30,13 +31,19 @@ func (f fileSlots) name(s slot) string {
 	return f.path
 }
 
-func (f fileSlots) read(_ context.Context, s slot) (string, error) {
+func (f fileSlots) read(ctx context.Context, s slot) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("read key: %w", err)
+	}
 	name := f.name(s)
 	info, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
+		return "", fmt.Errorf("read key: %w", err)
+	}
+	if err := forOwnersOnly(filepath.Dir(name)); err != nil {
 		return "", fmt.Errorf("read key: %w", err)
 	}
 	// Opening a pipe would wait for ever.
@@ -65,8 +72,14 @@ func (f fileSlots) read(_ context.Context, s slot) (string, error) {
 }
 
 // write makes the file whole or not at all, and never replaces one.
-func (f fileSlots) write(_ context.Context, s slot, text string) (err error) {
+func (f fileSlots) write(ctx context.Context, s slot, text string) (err error) {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("make key: %w", err)
+	}
 	name := f.name(s)
+	if err := forOwnersOnly(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("make key: %w", err)
+	}
 	temporary := name + ".tmp"
 	_ = os.Remove(temporary) // of a process that was killed here
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -100,7 +113,10 @@ func (f fileSlots) write(_ context.Context, s slot, text string) (err error) {
 	return syncDir(filepath.Dir(name))
 }
 
-func (f fileSlots) move(context.Context) error {
+func (f fileSlots) move(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("replace key: %w", err)
+	}
 	for _, s := range []slot{inUse, pending} {
 		_ = os.Remove(f.name(s) + ".tmp") // a second name of a key, of a process that was killed in write
 	}

@@ -4,6 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
 
 	"github.com/zalando/go-keyring"
 )
@@ -94,6 +100,34 @@ func (r ringSlots) move(ctx context.Context) error {
 		return fmt.Errorf("delete from the keyring: %w", err)
 	}
 	return nil
+}
+
+// noKeyring reports whether an error of the keyring says that this system has
+// none. What is not known counts as a keyring that does not answer now.
+func noKeyring(err error) bool {
+	if errors.Is(err, keyring.ErrUnsupportedPlatform) || errors.Is(err, exec.ErrNotFound) {
+		return true // no program that knows of one
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) // no message bus
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); ok && runtime.GOOS != "darwin" {
+		return true // no desktop to start a message bus for; on macOS it is the keychain's no
+	}
+	// A message bus without a keyring on it. Its errors have a type that the
+	// keyring package does not export.
+	text := err.Error()
+	for _, part := range []string{
+		"couldn't determine address of session bus",
+		"was not provided by any .service files", // dbus-daemon
+		"The name is not activatable",            // dbus-broker
+		"org.freedesktop.DBus.Error.ServiceUnknown",
+	} {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // waiting ends with ctx, also while the keyring waits for its user. Then f is left

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 )
 
@@ -13,14 +14,14 @@ import (
 // process may have added one.
 type keys struct {
 	mu   sync.Mutex
-	byID map[string]*key // pointers: fmt prints what is behind them for no verb
+	byID map[string]func() key // fmt never looks into a func; into pointers it does
 }
 
 func (k *keys) get(id string) (data key, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if p := k.byID[id]; p != nil {
-		return *p, true
+	if data, ok := k.byID[id]; ok {
+		return data(), true
 	}
 	return key{}, false
 }
@@ -31,22 +32,18 @@ func (k *keys) learn(byID map[string]key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byID == nil {
-		k.byID = make(map[string]*key)
+		k.byID = make(map[string]func() key)
 	}
 	for id, data := range byID {
-		k.byID[id] = &data
+		k.byID[id] = func() key { return data }
 	}
 }
 
-// forget drops all keys but those in keep, which no row can name any more.
-func (k *keys) forget(keep map[string]bool) {
+// forgetOthers drops all keys but one.
+func (k *keys) forgetOthers(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for id := range k.byID {
-		if !keep[id] {
-			delete(k.byID, id)
-		}
-	}
+	maps.DeleteFunc(k.byID, func(other string, _ func() key) bool { return other != id })
 }
 
 // wrapped is one row of the table data_key.
@@ -115,6 +112,13 @@ func (t *tx) makeKeys() error {
 	if err != nil {
 		return masterKeyError(t.store.master, err)
 	}
+	place := t.store.master
+	if e, ok := place.(either); ok {
+		if place, err = e.holder(t.ctx, t.store.id, master); err != nil {
+			return masterKeyError(t.store.master, err)
+		}
+	}
+	t.store.log.Info("a new host store; back its master key up", "path", t.store.path, "key_in", place.String())
 	return t.addKey(master)
 }
 
@@ -124,9 +128,12 @@ func (t *tx) addKey(master key) error {
 	if err := t.exec(`UPDATE data_key SET current = 0`); err != nil {
 		return err
 	}
-	err := t.exec(`INSERT INTO data_key (id, current, master, source, wrapped) VALUES (?, 1, ?, ?, ?)`,
-		id, master.fingerprint(), t.store.master.String(), master.wrap(t.store.id, id, data))
+	sealed, err := master.wrap(t.store.id, id, data)
 	if err != nil {
+		return err
+	}
+	if err := t.exec(`INSERT INTO data_key (id, current, master, source, wrapped) VALUES (?, 1, ?, ?, ?)`,
+		id, master.fingerprint(), t.store.master.String(), sealed); err != nil {
 		return err
 	}
 	t.store.keys.learn(map[string]key{id: data}) // if there is no commit, no row ever names it

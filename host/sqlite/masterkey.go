@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 )
 
@@ -49,8 +50,10 @@ type source interface {
 }
 
 // DefaultMasterKey is the keyring of the operating system, under the service name
-// "openbot-host", or where there is none KeyFile(path). A database that has a key
-// in either place goes on with that.
+// "openbot-host", or where there is none KeyFile(path). A keyring that is locked, or
+// that its user does not let the program use, is an error, and never a reason to
+// write a file. A database that has a key in either place goes on with that; Open
+// logs where it puts a new one.
 func DefaultMasterKey(path string) *MasterKey {
 	return &MasterKey{either{Keyring("openbot-host").source, KeyFile(path).source}}
 }
@@ -127,7 +130,7 @@ func (g given) next(ctx context.Context, store string, _ key) (key, error) {
 
 func (g given) promote(context.Context, string, key) error { return nil }
 
-// either are two places, of which the first is preferred.
+// either are two places: a keyring, and one for where there is none.
 type either struct{ a, b source }
 
 func (e either) String() string { return e.a.String() + " or " + e.b.String() }
@@ -144,8 +147,13 @@ func (e either) first(ctx context.Context, store string) (key, error) {
 		return b[0], nil
 	}
 	k, errA := e.a.first(ctx, store)
-	if errA == nil {
+	switch {
+	case errA == nil:
 		return k, nil
+	case ctx.Err() != nil: // it still waits for its user
+		return key{}, errA
+	case !noKeyring(errA): // for the database's whole life the key would be in the lesser place
+		return key{}, fmt.Errorf("%w; unlock it and let this program use it, or choose a file for the key", errA)
 	}
 	k, errB := e.b.first(ctx, store)
 	if errB != nil {
@@ -175,10 +183,8 @@ func (e either) holder(ctx context.Context, store string, k key) (source, error)
 	var errs []error
 	for _, s := range []source{e.a, e.b} {
 		keys, err := s.load(ctx, store)
-		for _, have := range keys {
-			if have == k {
-				return s, nil
-			}
+		if slices.Contains(keys, k) {
+			return s, nil
 		}
 		errs = append(errs, err)
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -254,7 +256,13 @@ func TestKeyFunc(t *testing.T) {
 func TestDefaultMasterKey(t *testing.T) {
 	t.Run("keyring", func(t *testing.T) {
 		keyring.MockInit()
-		path, all := made(t, func(string) *Options { return nil })
+		var log logs
+		path, all := made(t, func(path string) *Options {
+			return &Options{MasterKey: DefaultMasterKey(path + ".key"), Log: log.logger()}
+		})
+		if !log.contains("the keyring of") || log.contains(".key") {
+			t.Errorf("where the key is: %s", log.String())
+		}
 		if _, err := os.Stat(path + ".key"); err == nil {
 			t.Error("a file was made where there is a keyring")
 		}
@@ -266,8 +274,14 @@ func TestDefaultMasterKey(t *testing.T) {
 		}
 	})
 	t.Run("file", func(t *testing.T) {
-		keyring.MockInitWithError(errors.New("no keyring on servers"))
-		path, all := made(t, func(string) *Options { return nil })
+		keyring.MockInitWithError(keyring.ErrUnsupportedPlatform)
+		var log logs
+		path, all := made(t, func(path string) *Options {
+			return &Options{MasterKey: DefaultMasterKey(path + ".key"), Log: log.logger()}
+		})
+		if !log.contains("the file "+path+".key") || log.contains("keyring") {
+			t.Errorf("where the key is: %s", log.String())
+		}
 		readAll(t, openAt(t, path, &Options{MasterKey: KeyFile(path + ".key")}), all)
 		keyring.MockInit() // there is one now; the database goes on with its file
 		s := openAt(t, path, &Options{MasterKey: DefaultMasterKey(path + ".key")})
@@ -277,13 +291,74 @@ func TestDefaultMasterKey(t *testing.T) {
 		}
 		readAll(t, openAt(t, path, &Options{MasterKey: KeyFile(path + ".key")}), all)
 	})
+	t.Run("keyring that says no", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "host.db")
+		for _, no := range []error{errors.New("the prompt was dismissed"), errors.New("exit status 128"), keyring.ErrSetDataTooBig} {
+			keyring.MockInitWithError(no)
+			_, err := Open(t.Context(), path, nil)
+			wantErr(t, err, ErrMasterKey)
+			wantErr(t, err, no)
+			if _, err := os.Stat(path + ".key"); err == nil {
+				t.Fatal("a file was made past the keyring")
+			}
+		}
+		keyring.MockInit()
+		openAt(t, path, &Options{}) // when its user has said yes
+	})
+	t.Run("keyring that waits for its user", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "key")
+		ctx, cancel := context.WithCancel(t.Context())
+		m := either{asking{Keyring("x").source, cancel}, KeyFile(path).source}
+		_, err := m.first(ctx, "id")
+		wantErr(t, err, context.Canceled)
+		if _, err := os.Stat(path); err == nil {
+			t.Error("a file was made while the keyring waits")
+		}
+		f := fileSlots{path}
+		_, err = f.read(ctx, inUse)
+		wantErr(t, err, context.Canceled)
+		wantErr(t, f.write(ctx, inUse, "x"), context.Canceled)
+		wantErr(t, f.move(ctx), context.Canceled)
+	})
 	t.Run("neither", func(t *testing.T) {
-		keyring.MockInitWithError(errors.New("no keyring"))
+		keyring.MockInitWithError(keyring.ErrUnsupportedPlatform)
 		path := filepath.Join(t.TempDir(), "host.db")
 		_, err := Open(t.Context(), path, &Options{MasterKey: DefaultMasterKey(filepath.Join(t.TempDir(), "missing", "key"))})
 		wantErr(t, err, ErrMasterKey)
 		wantErr(t, err, os.ErrNotExist)
 	})
+}
+
+// asking is a keyring that asks its user, who does something else meanwhile.
+type asking struct {
+	source
+	later func()
+}
+
+func (a asking) first(ctx context.Context, _ string) (key, error) {
+	a.later()
+	return key{}, waiting(ctx, func() error { return nil })
+}
+
+func TestNoKeyring(t *testing.T) {
+	_, errNoBus := net.Dial("unix", filepath.Join(t.TempDir(), "bus"))
+	_, errNoProgram := exec.LookPath("no-such-program-" + randomID())
+	for _, err := range []error{
+		errNoBus, errNoProgram, keyring.ErrUnsupportedPlatform,
+		errors.New("The name org.freedesktop.secrets was not provided by any .service files"),
+	} {
+		if !noKeyring(fmt.Errorf("ask the keyring: %w", err)) {
+			t.Errorf("not known: %v", err)
+		}
+	}
+	for _, err := range []error{
+		errors.New("failed to unlock correct collection '/org/freedesktop/secrets/collection/login'"),
+		errors.New("Access denied"), os.ErrPermission, os.ErrNotExist, keyring.ErrNotFound, context.Canceled,
+	} {
+		if noKeyring(fmt.Errorf("ask the keyring: %w", err)) {
+			t.Errorf("passed over: %v", err)
+		}
+	}
 }
 
 // A keyring that waits for its user does not hold up for ever.

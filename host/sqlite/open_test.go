@@ -64,6 +64,48 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// Where somebody else could put another file in the place of the database, or of its
+// key, it is not opened; nor through a link, that its files would lie beside.
+func TestOpenRefusesWhatOthersCanReplace(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no modes of directories")
+	}
+	path, all := made(t, inFile)
+	dir, other := filepath.Dir(path), t.TempDir()
+	for mode, ok := range map[os.FileMode]bool{0o777: false, 0o733: false, 0o777 | os.ModeSticky: true, 0o775: true, 0o700: true} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		apart := filepath.Join(other, mode.String())
+		for _, path := range []string{path, apart} { // the database and its key, and the key alone
+			s, err := Open(t.Context(), path, &Options{MasterKey: KeyFile(filepath.Join(dir, filepath.Base(path)+".key"))})
+			if err == nil {
+				err = s.Close()
+			} else if !strings.Contains(err.Error(), "chmod o-w "+dir) || !errors.Is(err, ErrPermission) && !errors.Is(err, ErrMasterKey) {
+				t.Errorf("%v: %v", mode, err)
+			}
+			if (err == nil) != ok {
+				t.Errorf("%v, %s: %v", mode, path, err)
+			}
+		}
+	}
+	readAll(t, openAt(t, path, inFile(path)), all)
+
+	link, dangling := filepath.Join(other, "link"), filepath.Join(other, "dangling")
+	if err := errors.Join(os.Symlink(path, link), os.Symlink(path+".nowhere", dangling)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{link, dangling} {
+		_, err := Open(t.Context(), name, inFile(path))
+		if err == nil || !strings.Contains(err.Error(), "symbolic link") || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(path + ".nowhere"); err == nil {
+		t.Error("a file was made through a link")
+	}
+}
+
 // Data keys that are gone, swapped or edited are damage, and nothing is made in
 // their place.
 func TestDamagedDataKeys(t *testing.T) {

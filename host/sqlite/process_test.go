@@ -69,7 +69,6 @@ func child(job, path string) error {
 				return err
 			}
 			fmt.Println(n)
-			time.Sleep(5 * time.Millisecond) // for the writers: SQLite's lock is not fair
 		}
 	case "count": // so many versions, whoever else counts
 		var n int

@@ -4,20 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // resealBatch is how many rows are sealed anew in one transaction, so that
 // others can write in between.
-const resealBatch = 100
+const (
+	resealBatch = 100
+	resealPause = 20 * time.Millisecond
+)
 
-// Rotate replaces the master key, as far as its source can be written, and the
-// data key. All data keys are wrapped by the new master key first; then every
+// Rotate replaces the data key, and the master key where the store itself keeps it
+// (Keyring, KeyFile). All data keys are wrapped by the new master key first; then every
 // row is sealed anew, some at a time, while the store is in use. It returns when
 // that is done: run it beside other work when there are many rows.
 //
 // A Rotate that was cut short, at any point, loses nothing: the next Open or
 // Rotate finishes it. With Environment and KeyFunc, give the new key first and the
-// old one after it, call Rotate, and then take the old one away.
+// old one after it, call Rotate, and then take the old one away: there the new
+// master key is the operator's to supply, and without one only the data key is
+// replaced.
 //
 // A copy of the file from before needs the old master key.
 func (s *Store) Rotate(ctx context.Context) error {
@@ -35,6 +41,17 @@ func (s *Store) Rotate(ctx context.Context) error {
 	}
 	s.at("promoted")
 	return s.reseal(ctx)
+}
+
+// pause lets writers of other processes in: SQLite's lock knows no queue, and
+// goes to whoever asks at the right moment.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(resealPause):
+		return nil
+	}
 }
 
 func (s *Store) at(step string) {
@@ -66,8 +83,12 @@ func (t *tx) rewrap() (next key, err error) {
 	}
 	s.at("next key made")
 	for _, w := range all {
+		sealed, err := next.wrap(s.id, w.id, byID[w.id])
+		if err != nil {
+			return key{}, err
+		}
 		if err := t.exec(`UPDATE data_key SET master = ?, source = ?, wrapped = ? WHERE id = ?`,
-			next.fingerprint(), s.master.String(), next.wrap(s.id, w.id, byID[w.id]), w.id); err != nil {
+			next.fingerprint(), s.master.String(), sealed, w.id); err != nil {
 			return key{}, err
 		}
 	}
@@ -98,6 +119,9 @@ func (s *Store) promote(ctx context.Context, master key) error {
 // one, and then drops the others.
 func (s *Store) reseal(ctx context.Context) error {
 	for last, done := int64(0), false; !done; {
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("seal rows with the new key: %w", err)
+		}
 		err := s.writing(ctx, "seal rows with the new key", func(t *tx) error {
 			id, data, err := t.current()
 			if err != nil {
@@ -114,6 +138,8 @@ func (s *Store) reseal(ctx context.Context) error {
 				}
 			}
 			if done = len(rows) < resealBatch; done {
+				s.keys.forgetOthers(id)
+				t.removed = true // what was sealed with the old key leaves the log
 				return t.exec(`DELETE FROM data_key WHERE current = 0 AND NOT EXISTS (SELECT 1 FROM secret WHERE key_id = data_key.id)`)
 			}
 			return nil
@@ -123,7 +149,6 @@ func (s *Store) reseal(ctx context.Context) error {
 		}
 		s.at("batch sealed")
 	}
-	s.checkpoint(ctx) // what was sealed with the old key leaves the log
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/zalando/go-keyring"
@@ -248,4 +250,53 @@ func TestRotateCutShort(t *testing.T) {
 		t.Errorf("%d data keys are left", n)
 	}
 	readAll(t, s, all)
+}
+
+// A long rotation lets the writers of other processes in all the time. They are
+// counted between its beginning and its end; without pauses SQLite's lock goes
+// from one batch to the next.
+func TestRotateLetsOthersWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "host.db")
+	s, other := openAt(t, path, nil), openAt(t, path, nil)
+	fill(t, s, 12*resealBatch/3)
+	c := conn("writer", "bob")
+	if err := other.Add(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	var writes, batches atomic.Int64
+	begun, ended := make(chan struct{}), make(chan struct{})
+	s.step = func(step string) {
+		switch step {
+		case "rewrapped":
+			close(begun)
+		case "batch sealed":
+			batches.Add(1)
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		<-begun
+		for {
+			if _, err := advance(t.Context(), other, c); err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-ended:
+				return
+			default:
+				writes.Add(1)
+			}
+		}
+	})
+	err := s.Rotate(t.Context())
+	close(ended)
+	wg.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d writes in %d batches", writes.Load(), batches.Load())
+	if 2*writes.Load() < batches.Load() {
+		t.Errorf("%d writes in %d batches", writes.Load(), batches.Load())
+	}
 }

@@ -29,6 +29,10 @@ const (
 // is of use to an attacker only.
 var errSealed = errors.New("does not open")
 
+// errNoKey stops what would be sealed with zeros for a key: everybody could open
+// that.
+var errNoKey = errors.New("there is no key to seal with")
+
 // key is 32 secret bytes, a master key or a data key. It prints as [secret] in
 // every way.
 type key [keyBytes]byte
@@ -40,13 +44,6 @@ func (key) GoString() string             { return hidden }
 func (key) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, hidden) }
 func (key) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 func (key) LogValue() slog.Value         { return slog.StringValue(hidden) }
-
-// mustBeSet stops what would seal with no key at all: everybody could open that.
-func (k key) mustBeSet() {
-	if k == (key{}) {
-		panic("sqlite: no key to seal with")
-	}
-}
 
 func newKey() (k key) {
 	_, _ = rand.Read(k[:]) // never fails
@@ -99,11 +96,12 @@ func bind(fields ...any) []byte {
 }
 
 // wrap seals a data key for one database and one master key.
-func (k key) wrap(store, id string, data key) []byte {
-	k.mustBeSet()
-	data.mustBeSet()
+func (k key) wrap(store, id string, data key) ([]byte, error) {
+	if k == (key{}) || data == (key{}) {
+		return nil, errNoKey
+	}
 	master := k.fingerprint()
-	return aead(k.derive(nil, "openbot host wrap 1", keyBytes)).Seal(nil, nil, data[:], bind(&store, &id, &master))
+	return aead(k.derive(nil, "openbot host wrap 1", keyBytes)).Seal(nil, nil, data[:], bind(&store, &id, &master)), nil
 }
 
 func (k key) unwrap(store, id string, wrapped []byte) (data key, err error) {
@@ -125,6 +123,7 @@ type row struct {
 	user               string
 	kind               string
 	name               string
+	parts              string
 	cardURL            string
 	endpoint           string
 	issuer             string
@@ -147,21 +146,21 @@ type row struct {
 }
 
 // boundColumns are the columns of bound, in its order.
-const boundColumns = `format, key_id, connection, user, kind, name, card_url, endpoint, issuer, resource, client_id,
+const boundColumns = `format, key_id, connection, user, kind, name, parts, card_url, endpoint, issuer, resource, client_id,
 	auth_method, client_expires, token_endpoint, revocation_endpoint, redirect_uri, iss_advertised, scopes, requested,
 	expires, version`
 
 const (
 	rowColumns = `id, ` + boundColumns + `, salt, nonce, ciphertext`
 	insertRow  = `INSERT INTO secret (` + boundColumns + `, salt, nonce, ciphertext)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // bound is all that the ciphertext is bound to: every column that says what it
 // is, whose it is and where it may be sent.
 func (r *row) bound() []any {
 	return []any{
-		&r.format, &r.keyID, &r.connection, &r.user, &r.kind, &r.name, &r.cardURL, &r.endpoint, &r.issuer, &r.resource, &r.clientID,
+		&r.format, &r.keyID, &r.connection, &r.user, &r.kind, &r.name, &r.parts, &r.cardURL, &r.endpoint, &r.issuer, &r.resource, &r.clientID,
 		&r.authMethod, &r.clientExpires, &r.tokenEndpoint, &r.revocationEndpoint, &r.redirectURI, &r.issAdvertised, &r.scopes, &r.requested,
 		&r.expires, &r.version,
 	}
@@ -181,7 +180,9 @@ func (r *row) seal(keyID string, data key, text string) error {
 	if len(text) > maxSecret {
 		return fmt.Errorf("the %s is longer than %d bytes", r.kind, maxSecret)
 	}
-	data.mustBeSet()
+	if data == (key{}) {
+		return errNoKey
+	}
 	r.format, r.keyID = formatNow, keyID
 	r.salt = make([]byte, saltBytes)
 	_, _ = rand.Read(r.salt)

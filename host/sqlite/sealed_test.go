@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ var edits = map[string]string{
 	"user":                `user = 'bob'`,
 	"kind":                `kind = CASE kind WHEN 'access' THEN 'refresh' ELSE 'access' END`,
 	"name":                `name = 'x'`,
+	"parts":               `parts = 'access'`,
 	"card_url":            `card_url = 'https://evil.example.net/card.json'`,
 	"endpoint":            `endpoint = 'https://evil.example.net/mcp'`,
 	"issuer":              `issuer = 'https://evil.example.net'`,
@@ -101,15 +103,8 @@ func TestEditedRowsDoNotOpen(t *testing.T) {
 				case column == "connection" && where == "true", column == "name" && where == "true":
 					return // moved as a whole: see TestMovedRowsDoNotOpen
 				case column == "connection", column == "name":
-					// Taken away from the set. Without the refresh token or the
-					// client secret it is a smaller set, and no harm.
+					// Taken away from the set.
 					edit(t, db, `UPDATE secret SET `+change+` WHERE connection = ? AND `+where, c.ID)
-					if where != "kind = 'access'" {
-						if _, err := s.Tokens(t.Context(), c); err != nil {
-							t.Error(err)
-						}
-						return
-					}
 				case column == "kind" && where != "kind = 'client_secret'": // swapped
 					edit(t, db, `DROP INDEX IF EXISTS secret_place`)
 					edit(t, db, `UPDATE secret SET `+change+` WHERE connection = ? AND kind <> 'client_secret'`, c.ID)
@@ -215,6 +210,49 @@ func TestMovedRowsDoNotOpen(t *testing.T) {
 		edit(t, db, `DELETE FROM secret WHERE kind = 'refresh'`)
 		edit(t, db, `INSERT INTO secret SELECT * FROM old`)
 		damagedThenOut(t, s, a)
+	})
+	t.Run("all of an earlier version", func(t *testing.T) {
+		edit(t, db, `DELETE FROM secret`)
+		edit(t, db, `DELETE FROM old`)
+		c := conn("c", "ann")
+		x := signedIn(t, s, c)
+		edit(t, db, `INSERT INTO old SELECT * FROM secret`)
+		if _, err := s.PutTokens(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, db, `DELETE FROM secret`)
+		edit(t, db, `INSERT INTO secret SELECT * FROM old`)
+		damagedThenOut(t, s, c)
+		// Nor do they come back after a sign-out.
+		y, err := s.Tokens(t.Context(), c)
+		if err == nil {
+			err = s.RemoveTokens(t.Context(), c, y.Version)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(t, db, `INSERT INTO secret SELECT * FROM old`)
+		damagedThenOut(t, s, c)
+	})
+	t.Run("a part taken away", func(t *testing.T) {
+		for i, kind := range []Kind{access, refresh, clientSecret} {
+			c := conn(fmt.Sprint("part ", i), "ann")
+			signedIn(t, s, c)
+			edit(t, db, `DELETE FROM secret WHERE connection = ? AND kind = ?`, c.ID, string(kind))
+			damagedThenOut(t, s, c)
+		}
+		c := conn("part of a sign-in", "ann")
+		if err := s.Add(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AddAttempt(t.Context(), attemptOf(c, "state")); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, db, `DELETE FROM secret WHERE connection = ? AND kind = 'client_secret'`, c.ID)
+		_, err := s.TakeAttempt(t.Context(), "state")
+		if _, ok := errors.AsType[*DamagedError](err); !ok {
+			t.Error(err)
+		}
 	})
 	t.Run("setting under another name", func(t *testing.T) {
 		if err := s.PutSetting(t.Context(), a, Header, "X-One", "1"); err != nil {

@@ -86,6 +86,7 @@ func (s *Store) DeleteSetting(ctx context.Context, c oauth.Connection, kind Kind
 		if _, err := t.live(c); err != nil {
 			return err
 		}
+		t.removed = true
 		return t.removeSetting(c, kind, name)
 	})
 }

@@ -8,9 +8,22 @@
 // file (see MasterKey). What a secret belongs to is sealed with it: a row that
 // was moved, copied or edited does not open, and counts as signed out. So a
 // stolen file gives no secret away, and one that was tampered with sends no
-// token to another place. Neither is any help against somebody who can read the
-// memory or the master key of the host, and a whole file of an earlier day still
-// opens.
+// token to another place.
+//
+// None of this is any help against somebody who can read the memory or the master
+// key of the host. Nor is all of it noticed that somebody can do who writes to the
+// file. Tokens open only as a whole set, and as the set that their connection's row
+// names; but that row, with state and version, is not sealed itself. So a whole
+// file of an earlier day opens, and so do a connection's row and all its tokens of
+// an earlier day, put back together; a connection that was killed but not erased
+// can be made live again. A setting, a registered client or a sign-in can be
+// removed, and an earlier value of it put back. What is erased can only come back
+// from a copy.
+//
+// What is deleted is overwritten in the file, and its log is emptied; see Erase.
+// What is replaced, as tokens are by newer ones, stays in the log, sealed, until
+// that is emptied the next time. Of disks that keep what was overwritten, and of
+// copies, this says nothing.
 //
 // Several processes may use one file at the same time, on one machine; it must
 // not lie on a network file system. Beside it lie SQLite's own -wal and -shm.
@@ -21,7 +34,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"embed"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -33,19 +46,13 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
 
 	"github.com/openbot-build/openbot-go/oauth"
 )
-
-// applicationID stands in the header of our files; see migration 1.
-const applicationID = 1329752175
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Options configure a Store.
 type Options struct {
@@ -74,6 +81,8 @@ type Store struct {
 	write  *sql.DB // one connection; its transactions begin IMMEDIATE
 	read   *sql.DB // query_only
 	keys   keys
+	busy   time.Duration
+	logged atomic.Bool // the log may hold what was deleted
 
 	// step is told where Rotate is; tests stop it there. nil is nobody.
 	step func(string)
@@ -103,7 +112,7 @@ func (s *Store) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 //
 // Errors wrap ErrMasterKey when the file is sealed with another master key, or
 // there is none to be had; ErrPermission when the file may not be written by this
-// user, or may be read by others; ErrCorrupt, ErrSchema, ErrLocked, ErrFull or
+// user, or may be read or replaced by others; ErrCorrupt, ErrSchema, ErrLocked, ErrFull or
 // fs.ErrNotExist. The text says what to do. Nothing that is there is ever
 // overwritten by Open.
 func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
@@ -127,7 +136,7 @@ func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	background, stop := context.WithCancel(context.Background())
-	s := &Store{path: path, master: o.MasterKey.source, log: o.Log, stop: stop}
+	s := &Store{path: path, master: o.MasterKey.source, log: o.Log, busy: o.BusyTimeout, stop: stop}
 	unfinished, err := s.open(ctx, &o)
 	if err != nil {
 		stop()
@@ -172,7 +181,8 @@ func (s *Store) open(ctx context.Context, o *Options) (unfinished bool, err erro
 	if err := s.unlock(ctx); err != nil {
 		return false, err
 	}
-	err = s.writing(ctx, "drop sign-ins that expired", func(t *tx) error {
+	s.logged.Store(true) // by a process that ended before it was empty
+	err = s.writing(ctx, "drop what expired", func(t *tx) error {
 		if err := t.sweep(); err != nil {
 			return err
 		}
@@ -186,14 +196,17 @@ func (s *Store) open(ctx context.Context, o *Options) (unfinished bool, err erro
 // "unable to open". A file that is there is not opened: closing it would end
 // the locks that this process has on it through another Store.
 func probe(path string) error {
-	info, err := os.Stat(path)
+	if err := forOwnersOnly(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%w: %w", ErrPermission, err)
+	}
+	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		var f *os.File
 		if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 			return f.Close()
 		}
 		if errors.Is(err, fs.ErrExist) { // made by another process just now
-			info, err = os.Stat(path)
+			info, err = os.Lstat(path)
 		}
 	}
 	switch {
@@ -203,6 +216,8 @@ func probe(path string) error {
 		return fmt.Errorf("%w: the directory may not be used by this user (%w)", ErrPermission, err)
 	case err != nil:
 		return err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return errors.New("it is a symbolic link; give the name of the file itself")
 	case !info.Mode().IsRegular():
 		return errors.New("it is not a regular file; give the name of a file")
 	}
@@ -228,97 +243,12 @@ func dsn(path string, busy time.Duration, more ...string) string {
 	return text
 }
 
-// migrate makes the file ours and its schema the newest. Another process may
-// be doing the same; whoever comes second finds it done and tries again.
-func migrate(ctx context.Context, db *sql.DB, from fs.FS, busy time.Duration) error {
-	give := time.Now().Add(busy)
-	for {
-		err := migrateOnce(ctx, db, from)
-		if err == nil || errors.Is(err, ErrSchema) || errors.Is(err, ErrCorrupt) ||
-			errors.Is(err, ErrFull) || ctx.Err() != nil || time.Now().After(give) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-func migrateOnce(ctx context.Context, db *sql.DB, from fs.FS) error {
-	if err := ours(ctx, db); err != nil {
-		return err
-	}
-	var mode string
-	if err := db.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
-		return explain(err)
-	}
-	if mode != "wal" {
-		return fmt.Errorf("SQLite cannot use write-ahead mode there (%s); move the file to a local disk", mode)
-	}
-	dir, err := fs.Sub(from, "migrations")
-	if err != nil {
-		return err
-	}
-	// goose looks at the version before it begins to write, so that two
-	// processes would run one migration twice. Therefore it gets a connection on
-	// which the write lock is held already (db has only one), and begins no
-	// transaction of its own: that is what isolating DDL comes to.
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true), goose.WithIsolateDDL(true))
-	if err != nil {
-		return err
-	}
-	if _, err := db.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
-		return explain(err)
-	}
-	end := `ROLLBACK`
-	if err = upgrade(ctx, db, p); err == nil {
-		end = `COMMIT`
-	}
-	if _, errEnd := db.ExecContext(context.WithoutCancel(ctx), end); err == nil {
-		err = explain(errEnd)
-	}
-	return err
-}
-
-func upgrade(ctx context.Context, db *sql.DB, p *goose.Provider) error {
-	if err := ours(ctx, db); err != nil {
-		return err
-	}
-	have, want, err := p.GetVersions(ctx)
-	if err != nil {
-		return explain(err)
-	}
-	if have > want {
-		return fmt.Errorf("%w: its schema has version %d and this program knows versions up to %d; use a newer program",
-			ErrSchema, have, want)
-	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring the schema up to date: %w", explain(err))
-	}
-	return nil
-}
-
-// ours is nil for a database of ours, or an empty one.
-func ours(ctx context.Context, db *sql.DB) error {
-	var app, tables int64
-	err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id),
-		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%')`).Scan(&app, &tables)
-	if err != nil {
-		return explain(err)
-	}
-	if app != applicationID && (app != 0 || tables > 0) {
-		return fmt.Errorf("%w: it is the database of another program; give another file name", ErrSchema)
-	}
-	return nil
-}
-
-// Close ends the store. Calls that are under way fail, and a rotation goes on
+// Close ends the store. It does not wait for others that use the file. Calls that are under way fail, and a rotation goes on
 // with the next opening.
 func (s *Store) Close() error {
 	s.stop()
 	s.done.Wait()
-	s.checkpoint(context.Background())
+	s.emptyLog(context.Background(), emptyWait)
 	if err := s.shut(); err != nil {
 		return fmt.Errorf("close host store %s: %w", s.path, explain(err))
 	}
@@ -335,13 +265,46 @@ func (s *Store) shut() error {
 	return errors.Join(errs...)
 }
 
-// checkpoint writes the log into the file and empties it, so that neither keeps
-// what was deleted. A reader elsewhere may be in the way; then what is left in
-// the log is still sealed, and goes with the next checkpoint.
-func (s *Store) checkpoint(ctx context.Context) {
-	var busy, logged, moved int64
-	err := s.write.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &logged, &moved)
-	if err != nil || busy != 0 {
+// emptyWait is how long to wait for those who still read what the log has.
+const emptyWait = 100 * time.Millisecond
+
+// emptyLog writes the log into the file and cuts it off, so that neither keeps
+// what was deleted. When a reader is in the way the next write tries again.
+func (s *Store) emptyLog(ctx context.Context, wait time.Duration) {
+	before := s.logged.Swap(true)
+	err := s.truncate(ctx, wait)
+	if err == nil {
+		s.logged.Store(false)
+	} else if !before {
 		s.log.Info("the log of the host store could not be emptied yet", "path", s.path, "error", err)
 	}
+}
+
+func (s *Store) truncate(ctx context.Context, wait time.Duration) error {
+	ctx = context.WithoutCancel(ctx) // what it belongs to is committed
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	timeout := func(d time.Duration) error {
+		_, err := conn.ExecContext(ctx, "PRAGMA busy_timeout = "+strconv.FormatInt(d.Milliseconds(), 10))
+		return err
+	}
+	defer func() {
+		if timeout(s.busy) != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // another one is opened in its place
+		}
+	}()
+	if err := timeout(wait); err != nil {
+		return err
+	}
+	var busy, logged, moved int64
+	if err := conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &logged, &moved); err != nil {
+		return explain(err)
+	}
+	if busy != 0 {
+		return errors.New("another process uses it")
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -173,6 +174,100 @@ func TestLease(t *testing.T) {
 		if _, err := a.Lease(t.Context(), c, "", time.Second); err == nil {
 			t.Error("a holder without a name")
 		}
+	})
+}
+
+// A lease of a clock that was set back does not last until it is there again. A
+// small step back ends none.
+func TestLeaseWhenTheClockIsSetBack(t *testing.T) {
+	s, c := newStore(t), conn("c1", "ann")
+	if err := s.Add(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for back, want := range map[time.Duration]bool{clockSlack / 2: false, time.Hour: true} {
+		if ok, err := s.Lease(t.Context(), c, "a", 30*time.Second); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		edit(t, s.write, `UPDATE lease SET since = since + ?1, until = until + ?1`, back.Microseconds())
+		// Who asks for a shorter time than the holder has does not get it for that.
+		if ok, err := s.Lease(t.Context(), c, "b", time.Second); err != nil || ok != want {
+			t.Errorf("%v back: %v, %v", back, ok, err)
+		}
+		for _, holder := range []string{"a", "b"} {
+			if err := s.Release(t.Context(), c, holder); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// No connection fills the file with sign-ins that nobody finishes, and none of
+// them lives for ever.
+func TestAttemptsAreBounded(t *testing.T) {
+	s, c, other := newStore(t), conn("c1", "ann"), conn("c2", "bob")
+	for _, c := range []oauth.Connection{c, other} {
+		if err := s.Add(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.AddAttempt(t.Context(), attemptOf(other, "other")); err != nil {
+		t.Fatal(err)
+	}
+	const n = 3 * maxAttempts
+	for i := range n {
+		a := attemptOf(c, fmt.Sprint(i))
+		a.Expires = time.Now().Add(1000 * time.Hour)
+		if err := s.AddAttempt(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, s, `SELECT count(*) FROM secret WHERE connection = 'c1'`); n != 2*maxAttempts {
+		t.Errorf("%d rows", n)
+	}
+	for i := range n {
+		a, err := s.TakeAttempt(t.Context(), fmt.Sprint(i))
+		if i < n-maxAttempts {
+			wantErr(t, err, oauth.ErrNotFound)
+		} else if err != nil {
+			t.Errorf("the newest: %v", err)
+		} else if a.Expires.After(time.Now().Add(maxAttempt)) {
+			t.Errorf("it lives until %v", a.Expires)
+		}
+	}
+	if _, err := s.TakeAttempt(t.Context(), "other"); err != nil {
+		t.Errorf("of another connection: %v", err)
+	}
+}
+
+// A host that died between Kill and Erase leaves no tokens for ever.
+func TestKilledIsErasedInTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "host.db")
+	synctest.Test(t, func(t *testing.T) {
+		var log logs
+		s, c, other := openAt(t, path, nil), conn("c1", "ann"), conn("c2", "bob")
+		signedIn(t, s, c)
+		kept := signedIn(t, s, other)
+		if _, err := s.Kill(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(burial - time.Second)
+		openAt(t, path, nil)
+		if left, err := s.Kill(t.Context(), c); left == nil || err != nil {
+			t.Fatalf("too early: %v, %v", left, err)
+		}
+		time.Sleep(burial)
+		openAt(t, path, &Options{MasterKey: fixed(testKey), Log: log.logger()})
+		if n := count(t, s, `SELECT count(*) FROM secret WHERE connection = 'c1'`); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+		if n := count(t, s, `SELECT count(*) FROM connection WHERE id = 'c1' AND state = 2 AND user || card_url || endpoint = ''`); n != 1 {
+			t.Error("it is not erased")
+		}
+		if !log.contains("cut short") {
+			t.Error("nothing was logged")
+		}
+		wantErr(t, s.Add(t.Context(), c), oauth.ErrGone)
+		readAll(t, s, []*oauth.Tokens{kept})
 	})
 }
 

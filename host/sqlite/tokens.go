@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/openbot-build/openbot-go/oauth"
@@ -11,9 +12,8 @@ import (
 const selectTokens = `SELECT ` + rowColumns + ` FROM secret
 	WHERE connection = ? AND kind IN ('access', 'refresh', 'client_secret') AND name = '' ORDER BY kind`
 
-// tokens gives the tokens of a connection that is known to be the one in the
-// table. The error is oauth.ErrNotFound, or one that spoiled knows.
-func (t *tx) tokens(c oauth.Connection) (*oauth.Tokens, error) {
+// tokens gives the tokens of a connection as it is in the table. The error is oauth.ErrNotFound, or one that spoiled knows.
+func (t *tx) tokens(c *connection) (*oauth.Tokens, error) {
 	rows, err := t.rows(selectTokens, c.ID)
 	if err != nil {
 		return nil, err
@@ -22,21 +22,14 @@ func (t *tx) tokens(c oauth.Connection) (*oauth.Tokens, error) {
 		return nil, oauth.ErrNotFound
 	}
 	first := rows[0]
-	texts := make(map[Kind]oauth.Secret, len(rows))
-	for _, r := range rows {
-		text, err := t.open(r)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.belongs(c); err != nil {
-			return nil, err
-		}
-		if !r.together(first) { // parts of two different sets
-			return nil, &DamagedError{Connection: r.connection, Kind: Kind(r.kind)}
-		}
-		texts[Kind(r.kind)] = oauth.Secret(text)
+	texts, err := t.set(rows, access)
+	if err != nil {
+		return nil, err
 	}
-	if Kind(first.kind) != access { // it was taken away
+	if err := first.belongs(c.Connection); err != nil { // and so do the others
+		return nil, err
+	}
+	if first.version != c.version { // put back from an earlier day
 		return nil, &DamagedError{Connection: c.ID, Kind: access}
 	}
 	scopes, errScopes := fromList(first.scopes)
@@ -45,7 +38,7 @@ func (t *tx) tokens(c oauth.Connection) (*oauth.Tokens, error) {
 		return nil, &DamagedError{Connection: c.ID, Kind: access}
 	}
 	return &oauth.Tokens{
-		Connection: c,
+		Connection: c.Connection,
 		Client: oauth.Registration{
 			Issuer: first.issuer, ClientID: first.clientID, Secret: texts[clientSecret],
 			AuthMethod: first.authMethod, Expires: fromMicro(first.clientExpires),
@@ -54,6 +47,52 @@ func (t *tx) tokens(c oauth.Connection) (*oauth.Tokens, error) {
 		Scopes: scopes, Requested: requested, Resource: first.resource,
 		TokenEndpoint: first.tokenEndpoint, RevocationEndpoint: first.revocationEndpoint, Version: first.version,
 	}, nil
+}
+
+// set opens the rows of one set, of which the first must be of the kind main. All
+// that were written must be there, and no other.
+func (t *tx) set(rows []*row, main Kind) (map[Kind]oauth.Secret, error) {
+	first := rows[0]
+	texts := make(map[Kind]oauth.Secret, len(rows))
+	for _, r := range rows {
+		text, err := t.open(r)
+		if err != nil {
+			return nil, err
+		}
+		if !r.together(first) { // parts of two different sets
+			return nil, &DamagedError{Connection: r.connection, Kind: Kind(r.kind)}
+		}
+		texts[Kind(r.kind)] = oauth.Secret(text)
+	}
+	if Kind(first.kind) != main || first.parts != kinds(texts) { // some were taken away
+		return nil, &DamagedError{Connection: first.connection, Kind: main}
+	}
+	return texts, nil
+}
+
+// kinds names the parts of a set, in one order.
+func kinds(texts map[Kind]oauth.Secret) (parts string) {
+	for i, kind := range slices.Sorted(maps.Keys(texts)) {
+		if i > 0 {
+			parts += " "
+		}
+		parts += string(kind)
+	}
+	return parts
+}
+
+// putSet writes the rows of one set, which are like r. Only the text of the kind
+// main may be empty; a row is written for it all the same.
+func (t *tx) putSet(r *row, main Kind, texts map[Kind]oauth.Secret) error {
+	maps.DeleteFunc(texts, func(kind Kind, text oauth.Secret) bool { return text == "" && kind != main })
+	for _, kind := range slices.Sorted(maps.Keys(texts)) {
+		part := *r
+		part.kind, part.parts = string(kind), kinds(texts)
+		if err := t.put(&part, texts[kind].Reveal()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // together reports whether two rows were written as one set: all that they are
@@ -79,10 +118,11 @@ func (t *tx) stored(id string) (version int64, err error) {
 // Tokens implements oauth.Store. A *DamagedError, which is an oauth.ErrNotFound
 // too, tells that there were some, but that they did not open.
 func (s *Store) Tokens(ctx context.Context, c oauth.Connection) (found *oauth.Tokens, err error) {
-	err = s.guarded(ctx, "read tokens", func(t *tx) (err error) {
+	err = s.guarded(ctx, "read tokens", func(t *tx) error {
 		found = nil
-		if _, err = t.live(c); err == nil {
-			found, err = t.tokens(c)
+		have, err := t.live(c)
+		if err == nil {
+			found, err = t.tokens(have)
 		}
 		return err
 	}, func(t *tx) error { return t.removeTokens(c.ID) })
@@ -117,23 +157,12 @@ func (s *Store) PutTokens(ctx context.Context, t *oauth.Tokens) (version int64, 
 		if err := x.removeTokens(c.ID); err != nil {
 			return err
 		}
-		for _, part := range []struct {
-			kind Kind
-			text oauth.Secret
-		}{{access, t.Access}, {refresh, t.Refresh}, {clientSecret, t.Client.Secret}} {
-			if part.text == "" && part.kind != access {
-				continue
-			}
-			r := of(c, part.kind)
-			r.ofClient(&t.Client)
-			r.resource, r.tokenEndpoint, r.revocationEndpoint = t.Resource, t.TokenEndpoint, t.RevocationEndpoint
-			r.scopes, r.requested = list(t.Scopes), list(t.Requested)
-			r.expires, r.version = micro(t.Expires), version
-			if err := x.put(r, part.text.Reveal()); err != nil {
-				return err
-			}
-		}
-		return nil
+		r := of(c, access)
+		r.ofClient(&t.Client)
+		r.resource, r.tokenEndpoint, r.revocationEndpoint = t.Resource, t.TokenEndpoint, t.RevocationEndpoint
+		r.scopes, r.requested = list(t.Scopes), list(t.Requested)
+		r.expires, r.version = micro(t.Expires), version
+		return x.putSet(r, access, map[Kind]oauth.Secret{access: t.Access, refresh: t.Refresh, clientSecret: t.Client.Secret})
 	})
 	if err != nil {
 		return 0, err
@@ -159,6 +188,7 @@ func (s *Store) RemoveTokens(ctx context.Context, c oauth.Connection, version in
 		case stored != version:
 			return oauth.ErrConflict
 		}
+		t.removed = true
 		return t.removeTokens(c.ID)
 	})
 }

@@ -16,13 +16,29 @@ type tx struct {
 	*sql.Tx
 	ctx   context.Context // of the call that the transaction lives in
 	store *Store
+
+	// removed asks for the log to be emptied after the commit: it would keep
+	// what was deleted, sealed, until SQLite writes over it.
+	removed bool
 }
 
 // writing runs fn in a transaction that keeps all other writers out from its
 // beginning. It is committed when fn gives no error. what names the call in
 // errors.
 func (s *Store) writing(ctx context.Context, what string, fn func(*tx) error) error {
-	return s.transact(ctx, s.write, what, fn)
+	removed := false
+	err := s.transact(ctx, s.write, what, func(t *tx) error {
+		err := fn(t)
+		removed = t.removed
+		return err
+	})
+	switch {
+	case err == nil && removed:
+		s.emptyLog(ctx, emptyWait)
+	case err == nil && s.logged.Load():
+		s.emptyLog(ctx, 0)
+	}
+	return err
 }
 
 // reading runs fn on one state of the database.
@@ -108,6 +124,7 @@ func (s *Store) guarded(ctx context.Context, what string, read, remove func(*tx)
 		if why = read(t); !spoiled(why) {
 			return why
 		}
+		t.removed = true
 		return remove(t)
 	})
 	switch {

@@ -30,9 +30,18 @@ type shard struct {
 type entry struct {
 	result *Result
 	until  time.Time
-	epoch  uint64
+	epoch  epoch
 	used   atomic.Bool // since the hand passed
 }
+
+// epoch is a time between two changes of an issuer's keys: what was judged in
+// one is judged again in the next. The zero epoch does not end.
+type epoch struct {
+	changes *atomic.Uint64
+	count   uint64
+}
+
+func (e epoch) over() bool { return e.changes != nil && e.changes.Load() != e.count }
 
 func newCache(most int) *cache {
 	c := &cache{}
@@ -44,12 +53,12 @@ func newCache(most int) *cache {
 }
 
 // get gives a result that still counts, or nil.
-func (c *cache) get(id tokenID, now time.Time, epoch uint64) *Result {
+func (c *cache) get(id tokenID, now time.Time) *Result {
 	s := &c.shards[id[0]%shards]
 	s.mu.RLock()
 	e := s.entries[id]
 	s.mu.RUnlock()
-	if e == nil || e.epoch != epoch || !now.Before(e.until) {
+	if e == nil || e.epoch.over() || !now.Before(e.until) {
 		return nil
 	}
 	if !e.used.Load() {
@@ -58,7 +67,16 @@ func (c *cache) get(id tokenID, now time.Time, epoch uint64) *Result {
 	return e.result
 }
 
-func (c *cache) put(id tokenID, r *Result, until time.Time, epoch uint64) {
+// had reports whether a token is remembered at all, even if its result counts
+// no more.
+func (c *cache) had(id tokenID) bool {
+	s := &c.shards[id[0]%shards]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.entries[id] != nil
+}
+
+func (c *cache) put(id tokenID, r *Result, until time.Time, epoch epoch) {
 	s := &c.shards[id[0]%shards]
 	e := &entry{result: r, until: until, epoch: epoch}
 	s.mu.Lock()
@@ -67,7 +85,7 @@ func (c *cache) put(id tokenID, r *Result, until time.Time, epoch uint64) {
 		if len(s.ring) < cap(s.ring) {
 			s.ring = append(s.ring, id)
 		} else {
-			s.evict(epoch)
+			s.evict()
 			s.ring[s.hand] = id
 			s.hand = (s.hand + 1) % len(s.ring)
 		}
@@ -76,12 +94,12 @@ func (c *cache) put(id tokenID, r *Result, until time.Time, epoch uint64) {
 }
 
 // evict moves the hand to an entry that was not used since it passed the last
-// time, and removes it. Entries of an older epoch go first come, first gone.
-func (s *shard) evict(epoch uint64) {
+// time, and removes it. Entries of an epoch that is over go first come, first gone.
+func (s *shard) evict() {
 	for {
 		id := s.ring[s.hand]
 		e := s.entries[id]
-		if e.epoch != epoch || !e.used.Swap(false) {
+		if e.epoch.over() || !e.used.Swap(false) {
 			delete(s.entries, id)
 			return
 		}

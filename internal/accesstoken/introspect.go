@@ -14,11 +14,17 @@ import (
 	"github.com/openbot-build/openbot-go/internal/strictjson"
 )
 
-// Limits of introspection.
+// Limits of introspection, of one issuer. Everybody can make up tokens to ask
+// about, and so the queue is bounded, and a part of the places is kept for tokens
+// that were good before.
 const (
-	maxAnswer    = 64 << 10
-	askTimeout   = 5 * time.Second
-	maxQuestions = 32 // at a time, of one issuer
+	maxAnswer  = 64 << 10
+	askTimeout = 5 * time.Second
+
+	maxQuestions = 32 // at a time
+	reserved     = 8  // of them for tokens that were good before
+	maxWaiting   = 256
+	moreWaiting  = 64 // besides, for tokens that were good before
 )
 
 // Introspection is how to ask an issuer about tokens (RFC 7662).
@@ -41,16 +47,28 @@ type introspector struct {
 	discovery    *discovery
 	client       *http.Client
 	log          *slog.Logger
-	places       chan struct{}
+	places       chan struct{} // for every token
+	reserved     chan struct{} // for tokens that were good before
 
 	mu      sync.Mutex
 	flights map[tokenID]*question
+	waiting int // flights without a place
 }
 
+// question is a flight: it waits for a place, and then asks.
 type question struct {
-	done chan struct{}
-	c    *claims
-	err  error
+	id    tokenID
+	token string
+	good  bool // it was good before
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when c and err are there
+	c      *claims
+	err    error
+
+	// Under introspector.mu.
+	callers int
+	asking  bool
 }
 
 func newIntrospector(issuer string, o *Introspection, d *discovery, client *http.Client, log *slog.Logger) *introspector {
@@ -59,46 +77,108 @@ func newIntrospector(issuer string, o *Introspection, d *discovery, client *http
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &introspector{
 		issuer: issuer, endpoint: o.Endpoint, authenticate: o.Authenticate, discovery: d, client: &own, log: log,
-		places: make(chan struct{}, maxQuestions), flights: map[tokenID]*question{},
+		places: make(chan struct{}, maxQuestions-reserved), reserved: make(chan struct{}, reserved), flights: map[tokenID]*question{},
 	}
 }
 
-// ask gives what the issuer says about a token that lives.
-func (in *introspector) ask(ctx context.Context, token string, id tokenID) (*claims, error) {
-	in.mu.Lock()
-	q := in.flights[id]
-	if q == nil {
-		q = &question{done: make(chan struct{})}
-		in.flights[id] = q
-		go in.fly(context.WithoutCancel(ctx), q, token, id)
+// ask gives what the issuer says about a token that lives. good is a token that
+// was good before.
+func (in *introspector) ask(ctx context.Context, token string, id tokenID, good bool) (*claims, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	in.mu.Unlock()
+	q, err := in.join(ctx, token, id, good)
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case <-q.done:
 		return q.c, q.err
 	case <-ctx.Done():
+		in.leave(q)
 		return nil, ctx.Err()
 	}
 }
 
-func (in *introspector) fly(ctx context.Context, q *question, token string, id tokenID) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	var err error
+var errFull = fmt.Errorf("%w: too many tokens are being asked about", ErrUnavailable)
+
+func (in *introspector) join(ctx context.Context, token string, id tokenID, good bool) (*question, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	q := in.flights[id]
+	if q == nil {
+		most := maxWaiting
+		if good {
+			most += moreWaiting
+		}
+		if in.waiting >= most {
+			return nil, errFull
+		}
+		flight, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+		q = &question{id: id, token: token, good: good, cancel: cancel, done: make(chan struct{})}
+		in.flights[id] = q
+		in.waiting++
+		go in.fly(flight, q)
+	}
+	q.callers++
+	return q, nil
+}
+
+// leave ends a flight that nobody waits for any more, unless it is asking: then
+// the issuer has the work already.
+func (in *introspector) leave(q *question) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	q.callers--
+	if q.callers == 0 && !q.asking {
+		delete(in.flights, q.id)
+		in.waiting--
+		q.cancel()
+	}
+}
+
+// begin ends the wait for a place. It is false when everybody has left.
+func (in *introspector) begin(q *question) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if q.callers == 0 {
+		return false
+	}
+	in.waiting--
+	q.asking = true
+	return true
+}
+
+func (in *introspector) fly(ctx context.Context, q *question) {
+	defer q.cancel()
+	var more chan struct{} // nil gives no place
+	if q.good {
+		more = in.reserved
+	}
+	var place chan struct{}
 	select {
 	case in.places <- struct{}{}:
-		q.c, err = in.exchange(ctx, token)
-		<-in.places
+		place = in.places
+	case more <- struct{}{}:
+		place = more
 	case <-ctx.Done():
-		err = errors.New("too many tokens are being asked about")
 	}
-	if err != nil && !errors.Is(err, ErrInvalid) {
-		in.log.WarnContext(ctx, "introspect a token", "issuer", in.issuer, "error", err)
-		err = fmt.Errorf("%w: introspection at %s failed", ErrUnavailable, in.issuer)
+	if place != nil {
+		defer func() { <-place }()
+	}
+	if !in.begin(q) {
+		return
+	}
+	err := error(errFull)
+	if place != nil {
+		if q.c, err = in.exchange(ctx, q.token); err != nil && !errors.Is(err, ErrInvalid) {
+			in.log.WarnContext(ctx, "introspect a token", "issuer", in.issuer, "error", err)
+			err = fmt.Errorf("%w: introspection at %s failed", ErrUnavailable, in.issuer)
+		}
 	}
 	q.err = err
 	in.mu.Lock()
-	delete(in.flights, id)
+	delete(in.flights, q.id)
 	in.mu.Unlock()
 	close(q.done)
 }
@@ -111,12 +191,9 @@ var (
 func (in *introspector) exchange(ctx context.Context, token string) (*claims, error) {
 	endpoint := in.endpoint
 	if endpoint == "" {
-		e, err := in.discovery.endpoints(ctx)
-		if err != nil {
+		var err error
+		if endpoint, err = in.discovery.address(ctx, "introspection_endpoint", func(e Endpoints) string { return e.Introspection }); err != nil {
 			return nil, err
-		}
-		if endpoint = e.Introspection; endpoint == "" {
-			return nil, errors.New("the issuer's metadata has no introspection_endpoint")
 		}
 	}
 	form := url.Values{"token": {token}, "token_type_hint": {"access_token"}}.Encode()
@@ -133,21 +210,37 @@ func (in *introspector) exchange(ctx context.Context, token string) (*claims, er
 	if err != nil {
 		return nil, err
 	}
+	c, err := readAnswer(body)
+	if err == nil && c.issuer != "" && c.issuer != in.issuer {
+		return nil, errOtherIssuer
+	}
+	return c, err
+}
+
+// readAnswer reads what an issuer says about a token that lives. Only an answer
+// that can be read says something about the token; a broken one is the issuer's
+// fault, and no ErrInvalid.
+func readAnswer(body []byte) (*claims, error) {
 	doc, err := strictjson.Parse(body)
 	if err != nil {
 		return nil, errors.New("the answer is not JSON") // its text may hold the token
 	}
-	if _, twice := doc.Root().Duplicate(); twice || doc.Root().Kind() != strictjson.Object {
+	root := doc.Root()
+	if _, twice := root.Duplicate(); twice || root.Kind() != strictjson.Object {
 		return nil, errors.New("the answer is not an object, or has a member twice")
 	}
-	c, err := readClaims(doc.Root())
-	switch {
-	case err != nil:
-		return nil, err
-	case !c.active: // only the boolean counts (S13)
-		return nil, errInactive
-	case c.issuer != "" && c.issuer != in.issuer:
-		return nil, errOtherIssuer
+	active := false
+	for name, v := range root.Members() {
+		if string(name) == "active" {
+			active = v.True() // only the boolean counts (S13)
+		}
+	}
+	if !active {
+		return nil, errInactive // whatever else it says
+	}
+	c, err := readClaims(root, true)
+	if err != nil {
+		return nil, errors.New("the answer has a member that is malformed")
 	}
 	return c, nil
 }

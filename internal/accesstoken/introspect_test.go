@@ -85,7 +85,7 @@ func TestIntrospectionAnswers(t *testing.T) {
 		"the client itself":  {member{"sub": nil, "client_id": "c"}, nil},
 		"nobody":             {member{"sub": nil}, errSubject},
 		"scopes as an array": {member{"scope": []string{"a"}}, nil},
-		"aud as an object":   {member{"aud": member{}}, errClaims},
+		"aud as an object":   {member{"aud": member{}}, ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := is.asking(false, func(w http.ResponseWriter, _ *http.Request) { answer(t, w, is.lives(c.change)) })
@@ -177,6 +177,9 @@ func TestAttackIntrospectionFlood(t *testing.T) {
 	}
 	if n := v.kept.len() + v.refused.len(); n != 0 {
 		t.Errorf("%d answers are kept", n)
+	}
+	if n := v.issuers[0].refused.len(); n == 0 || n > maxRefused {
+		t.Errorf("%d refusals are kept", n)
 	}
 }
 

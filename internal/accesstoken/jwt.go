@@ -151,7 +151,6 @@ type claims struct {
 	issuer, subject, client    string
 	audience, scopes           []string
 	expires, notBefore, issued time.Time // zero when not said
-	active                     bool      // of an introspection
 }
 
 // parseClaims reads a payload once (J6).
@@ -160,10 +159,12 @@ func parseClaims(payload []byte) (*claims, error) {
 	if err != nil {
 		return nil, errClaims
 	}
-	return readClaims(doc.Root())
+	return readClaims(doc.Root(), false)
 }
 
-func readClaims(root strictjson.Value) (*claims, error) {
+// readClaims reads an object. null says that it takes a member that is null for
+// one that is not there.
+func readClaims(root strictjson.Value, null bool) (*claims, error) {
 	if root.Kind() != strictjson.Object {
 		return nil, errClaims
 	}
@@ -172,6 +173,9 @@ func readClaims(root strictjson.Value) (*claims, error) {
 	}
 	c := &claims{}
 	for name, v := range root.Members() {
+		if null && v.Kind() == strictjson.Null {
+			continue
+		}
 		ok := true
 		switch string(name) {
 		case "iss":
@@ -190,8 +194,6 @@ func readClaims(root strictjson.Value) (*claims, error) {
 			c.notBefore, ok = date(v)
 		case "iat":
 			c.issued, ok = date(v)
-		case "active":
-			c.active = v.True()
 		}
 		if !ok {
 			return nil, errClaims

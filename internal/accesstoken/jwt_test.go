@@ -193,7 +193,7 @@ func TestRule_OauthJ2_TypAndUseAndAlgOfKeysAreChecked(t *testing.T) {
 		is.keys[0] = key
 		change(&is.keys[0])
 		is.publish()
-		check(t, is.verifier(nil), token, errUnknownKey)
+		check(t, is.verifier(nil), token, ErrUnavailable) // a set without a usable key is none
 		// The library verifies with it all the same.
 		signed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{"ES256"})
 		if err != nil {
@@ -250,7 +250,7 @@ func TestRule_OauthJ5_OnlyPublicSigningKeysVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	is.net.Set(theKeys, fakenet.Answer{Body: string(private)})
-	check(t, is.verifier(nil), token, errUnknownKey)
+	check(t, is.verifier(nil), token, ErrUnavailable) // a set without a usable key is none
 
 	is.net.Set(theKeys, fakenet.Answer{Body: `{"keys":[{"kty":"oct","kid":"k1","k":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}]}`})
 	shared := sign(t, jose.JSONWebKey{Key: []byte("secretsecretsecretsecretsecretse"), KeyID: "k1", Algorithm: "HS256"}, nil, member{

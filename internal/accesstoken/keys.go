@@ -1,7 +1,8 @@
 package accesstoken
 
 import (
-	"bytes"
+	"cmp"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
@@ -26,7 +27,7 @@ type key struct {
 	id     string // "" for none
 	alg    string // "" when the set does not bind it to one
 	public any    // *ecdsa.PublicKey, *rsa.PublicKey or ed25519.PublicKey
-	raw    []byte // its members that count, to see changes
+	print  string // its thumbprint (RFC 7638), to see changes
 }
 
 // signs reports whether signatures of an algorithm are made by such a key (J2).
@@ -143,24 +144,32 @@ func parseKey(v strictjson.Value) (k key, ok bool) {
 			members = append(members, v.Raw()...)
 		}
 	}
-	k.raw = append(members, '}')
+	members = append(members, '}')
 	if kty != "EC" && kty != "RSA" && kty != "OKP" {
 		return k, false
 	}
 	var jwk jose.JSONWebKey
-	if err := jwk.UnmarshalJSON(k.raw); err != nil || !jwk.Valid() || !jwk.IsPublic() {
+	if err := jwk.UnmarshalJSON(members); err != nil || !jwk.Valid() || !jwk.IsPublic() {
 		return k, false
 	}
 	if p, isRSA := jwk.Key.(*rsa.PublicKey); isRSA && (p.N.BitLen() < minRSA || p.E < 3 || p.E%2 == 0) {
 		return k, false
 	}
-	k.public = jwk.Key
+	print, err := jwk.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return k, false
+	}
+	k.public, k.print = jwk.Key, string(print)
 	return k, true
 }
 
-// sameKeys reports whether two sets verify the same tokens.
+// sameKeys reports whether two sets verify the same tokens, whatever the order
+// of keys and members is.
 func sameKeys(a, b []key) bool {
-	return slices.EqualFunc(a, b, func(a, b key) bool {
-		return a.id == b.id && a.alg == b.alg && bytes.Equal(a.raw, b.raw)
-	})
+	order := func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.print, b.print), cmp.Compare(a.alg, b.alg))
+	}
+	same := func(a, b key) bool { return order(a, b) == 0 }
+	a, b = slices.SortedFunc(slices.Values(a), order), slices.SortedFunc(slices.Values(b), order)
+	return slices.EqualFunc(slices.CompactFunc(a, same), slices.CompactFunc(b, same), same)
 }

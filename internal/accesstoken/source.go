@@ -25,7 +25,9 @@ const (
 // source is the key set of one issuer. It is fetched when it is needed, again
 // when a token names a key that it does not have, and from time to time; one
 // fetch at a time, and none within the cool-down, whatever strangers send. When
-// a fetch fails the keys from before stay.
+// a fetch fails the keys from before stay, and a set without any key that we can
+// use counts as a fetch that failed: an issuer that withdraws a key publishes
+// another one.
 type source struct {
 	issuer     string
 	url        string // "" asks discovery
@@ -168,12 +170,9 @@ func (s *source) fly(ctx context.Context, now time.Time) {
 func (s *source) fetch(ctx context.Context) ([]key, error) {
 	url := s.url
 	if url == "" {
-		e, err := s.discovery.endpoints(ctx)
-		if err != nil {
+		var err error
+		if url, err = s.discovery.address(ctx, "jwks_uri", func(e Endpoints) string { return e.JWKS }); err != nil {
 			return nil, err
-		}
-		if url = e.JWKS; url == "" {
-			return nil, errors.New("the issuer's metadata has no jwks_uri")
 		}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -186,7 +185,13 @@ func (s *source) fetch(ctx context.Context) ([]key, error) {
 		return nil, fmt.Errorf("read key set: %w", err)
 	}
 	s.client.CloseIdleConnections() // the next time is far away
-	return parseSet(body, s.algorithms)
+	keys, err := parseSet(body, s.algorithms)
+	if err == nil && len(keys) == 0 {
+		// Far more often a fault of the issuer than its will, and a set that
+		// verifies nothing would sign every user out.
+		err = errors.New("the key set has no key that can be used")
+	}
+	return keys, err
 }
 
 // exchange sends a request and gives the body of a 200, of at most so many
@@ -208,42 +213,4 @@ func exchange(client *http.Client, r *http.Request, most int64) ([]byte, error) 
 		return nil, fmt.Errorf("the answer is larger than %d bytes", most)
 	}
 	return body, nil
-}
-
-// discovery keeps the addresses of an issuer's metadata.
-type discovery struct {
-	ask func(ctx context.Context) (Endpoints, error)
-	now func() time.Time
-
-	mu sync.Mutex // held while asking: whoever waits needs the answer
-	e  Endpoints
-	at time.Time // of e
-	// tried and err are of the last attempt that failed.
-	tried time.Time
-	err   error
-}
-
-// endpoints asks at most once an hour, and after a failure not within the short
-// cool-down. What was known before a failure stays.
-func (d *discovery) endpoints(ctx context.Context) (Endpoints, error) {
-	if d.ask == nil {
-		return Endpoints{}, errors.New("the issuer's metadata is not looked for")
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.now()
-	if !d.at.IsZero() && now.Sub(d.at) < refreshFirst {
-		return d.e, nil
-	}
-	if d.err == nil || now.Sub(d.tried) >= coolDownNone {
-		var e Endpoints
-		if e, d.err = d.ask(ctx); d.err == nil {
-			d.e, d.at = e, now
-		}
-		d.tried = now
-	}
-	if d.err != nil && d.at.IsZero() {
-		return Endpoints{}, d.err
-	}
-	return d.e, nil
 }

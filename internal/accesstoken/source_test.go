@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/openbot-build/openbot-go/internal/fakenet"
 )
 
@@ -158,15 +160,85 @@ func TestKeySetNeverThere(t *testing.T) {
 	check(t, v, token, nil)
 }
 
-// An issuer that withdraws its keys is believed.
-func TestKeySetWithdrawn(t *testing.T) {
-	is := newIssuer(t)
-	v := is.verifier(nil)
-	token := is.token(member{"exp": is.clock.Load() + 1e6})
-	check(t, v, token, nil)
-	is.net.Set(theKeys, fakenet.Answer{Body: `{"keys":[]}`})
-	is.pass(refreshFirst + time.Second)
-	check(t, v, token, errUnknownKey)
+// A set without any usable key is a fault of the issuer, and signs nobody out.
+func TestKeySetWithoutUsableKey(t *testing.T) {
+	for name, set := range map[string]string{
+		"empty": `{"keys":[]}`, "of other kinds": `{"keys":[{"kty":"oct","kid":"k1","k":"c2VjcmV0"},{"kty":"AKP","kid":"k1"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := newIssuer(t)
+			v := is.verifier(nil)
+			token := is.token(member{"exp": is.clock.Load() + 1e6})
+			check(t, v, token, nil)
+			is.net.Set(theKeys, fakenet.Answer{Body: set})
+			is.pass(refreshFirst + time.Second)
+			check(t, v, token, nil)
+			check(t, v, is.tokenWith(member{"kid": "new"}, nil), ErrUnavailable)
+			if n := is.fetches(theKeys); n != 2 {
+				t.Errorf("%d fetches", n)
+			}
+			is.rotate("k2")
+			is.pass(coolDown)
+			check(t, v, is.token(nil), nil)
+			check(t, v, token, errUnknownKey)
+		})
+	}
+}
+
+// Kept answers end with a change of the keys, and not when the same keys come in
+// another order; and they end for the one issuer only.
+func TestKeptAnswersEndWithTheirKeys(t *testing.T) {
+	is, other := newIssuer(t), newIssuer(t)
+	const second, secondKeys = "https://second.example.org", "https://second.example.org/jwks"
+	other.rotate("s1")
+	first, next := other.keys[0], other.keys[0]
+	other.rotate("s2")
+	next = other.keys[0]
+	publish := func(keys ...jose.JSONWebKey) {
+		other.keys = keys
+		is.net.Set(secondKeys, fakenet.Answer{Body: other.set()})
+	}
+	publish(first, next)
+	v := is.verifier(func(o *Options) { o.Issuers = append(o.Issuers, Issuer{URL: second, JWKS: secondKeys}) })
+	ours := is.token(member{"exp": is.clock.Load() + 1e6})
+	theirs := other.token(member{"iss": second, "exp": is.clock.Load() + 1e6})
+	var r, s *Result
+	keep := func() {
+		r, s = check(t, v, ours, nil), check(t, v, theirs, nil)
+	}
+	// meet makes the second issuer's keys be fetched.
+	meet := func() {
+		t.Helper()
+		is.pass(coolDown)
+		n := is.fetches(secondKeys)
+		check(t, v, other.tokenWith(member{"kid": "new"}, member{"iss": second}), errUnknownKey)
+		if is.fetches(secondKeys) != n+1 {
+			t.Fatal("no fetch")
+		}
+	}
+	keep()
+	publish(next, first)
+	meet()
+	if check(t, v, ours, nil) != r || check(t, v, theirs, nil) != s {
+		t.Error("judged again after the keys changed places")
+	}
+	flipped := strings.NewReplacer(`"kty":"EC",`, "", `"crv":"P-256",`, `"crv":"P-256","kty":"EC",`).Replace(other.set())
+	if flipped == other.set() {
+		t.Fatal("the members have their old order")
+	}
+	is.net.Set(secondKeys, fakenet.Answer{Body: flipped})
+	meet()
+	if check(t, v, theirs, nil) != s {
+		t.Error("judged again after the members changed places")
+	}
+	publish(first)
+	meet()
+	if check(t, v, ours, nil) != r {
+		t.Error("the keys of one issuer ended the answers of another")
+	}
+	if check(t, v, theirs, nil) == s {
+		t.Error("kept over a change of keys")
+	}
 }
 
 // Old keys are looked at again behind a request's back, very old ones before it.

@@ -24,7 +24,7 @@ const (
 	keepJWT           = 5 * time.Minute // a good answer is used again for so long at most
 	keepIntrospection = 30 * time.Second
 	maxKept           = 10_000
-	maxRefused        = 1024 // tokens whose key is not there
+	maxRefused        = 1024 // tokens whose key is not there, and as many that an issuer refused
 )
 
 // Errors of Verify, found with errors.Is. Texts are fixed: they never hold a
@@ -43,8 +43,9 @@ func invalid(reason string) error { return fmt.Errorf("%w: %s", ErrInvalid, reas
 // token and must not be changed.
 type Result struct {
 	Issuer   string
-	Subject  string // never empty; the client, when an introspection names no subject
+	Subject  string // never empty; ClientID, when Itself
 	ClientID string // "" when not said
+	Itself   bool   // an introspection named no subject: the client acts for itself
 	Scopes   []string
 	Expires  time.Time // zero when an introspection does not say
 	Bound    any       // what Options.Bind made of it
@@ -116,18 +117,21 @@ type Verifier struct {
 	algorithms []jose.SignatureAlgorithm // of all issuers
 	headers    headers
 
-	epoch   atomic.Uint64 // counts changes of keys: what was judged before is judged again
-	kept    *cache        // good tokens
-	refused *cache        // tokens whose key is not there, for the cool-down
+	kept    *cache // good tokens
+	refused *cache // tokens whose key is not there, for the cool-down
 }
 
 type issuer struct {
 	url        string
 	algorithms []jose.SignatureAlgorithm
 	keys       *source
+	changes    atomic.Uint64 // of its keys
 	ask        *introspector // nil takes JWTs only
 	always     bool
+	refused    *cache // tokens that it was asked about in vain; Bound is the error
 }
+
+func (is *issuer) epoch() epoch { return epoch{&is.changes, is.changes.Load()} }
 
 // New gives a Verifier. It does no I/O.
 func New(o *Options) (*Verifier, error) {
@@ -153,7 +157,7 @@ func New(o *Options) (*Verifier, error) {
 		if algorithms == nil {
 			algorithms = Algorithms()
 		}
-		is := &issuer{url: in.URL}
+		is := &issuer{url: in.URL, refused: newCache(maxRefused)}
 		for _, name := range algorithms {
 			if err := CheckAlgorithm(name); err != nil {
 				return nil, fmt.Errorf("issuer %s: %w", in.URL, err)
@@ -166,7 +170,7 @@ func New(o *Options) (*Verifier, error) {
 		d := &discovery{ask: in.Discover, now: v.now}
 		is.keys = &source{
 			issuer: in.URL, url: in.JWKS, discovery: d, client: o.Client, algorithms: algorithms, now: v.now, log: v.log,
-			changed: func() { v.epoch.Add(1) },
+			changed: func() { is.changes.Add(1) },
 		}
 		if in.Introspection != nil {
 			is.ask = newIntrospector(in.URL, in.Introspection, d, o.Client, v.log)
@@ -183,21 +187,28 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Result, error) {
 		return nil, errTooLong
 	}
 	id := sha256.Sum256([]byte(token))
-	epoch, now := v.epoch.Load(), v.now()
-	if r := v.kept.get(id, now, epoch); r != nil {
+	now := v.now()
+	if r := v.kept.get(id, now); r != nil {
 		return r, nil
 	}
-	if v.refused.get(id, now, epoch) != nil {
+	if v.refused.get(id, now) != nil {
 		return nil, errUnknownKey
 	}
-	r, until, err := v.judge(ctx, token, id, now)
+	a, err := v.judge(ctx, token, id, now)
 	switch {
 	case err == nil:
-		v.kept.put(id, r, until, epoch)
-	case errors.Is(err, errUnknownKey) && !until.IsZero():
-		v.refused.put(id, &Result{}, until, v.epoch.Load())
+		v.kept.put(id, a.result, a.until, a.epoch)
+	case errors.Is(err, errUnknownKey) && !a.until.IsZero():
+		v.refused.put(id, &Result{}, a.until, a.epoch)
 	}
-	return r, err
+	return a.result, err
+}
+
+// judgment is an answer and how long it may be used again.
+type judgment struct {
+	result *Result // nil when the token was refused
+	until  time.Time
+	epoch  epoch
 }
 
 var (
@@ -205,77 +216,122 @@ var (
 	errUnknownKey = invalid("its key is not among the issuer's")
 )
 
-// judge does the work for a token that is not kept. until is how long the answer
-// may be used again; for errUnknownKey it is the end of the cool-down.
-func (v *Verifier) judge(ctx context.Context, token string, id tokenID, now time.Time) (r *Result, until time.Time, err error) {
+// judge does the work for a token that is not kept. For errUnknownKey the
+// judgment lasts for the cool-down.
+func (v *Verifier) judge(ctx context.Context, token string, id tokenID, now time.Time) (judgment, error) {
+	no := judgment{}
 	j, err := v.parseJWT(token)
 	if errors.Is(err, errOpaque) {
 		return v.judgeOpaque(ctx, token, id, now)
 	}
 	if err != nil {
-		return nil, until, err
+		return no, err
 	}
 	if j.fault != nil {
-		return nil, until, j.fault
+		return no, j.fault
 	}
 	c, err := parseClaims(j.payload)
 	if err != nil {
-		return nil, until, err
+		return no, err
 	}
 	at := slices.IndexFunc(v.issuers, func(is *issuer) bool { return is.url == c.issuer })
 	if at < 0 {
-		return nil, until, errIssuer
+		return no, errIssuer
 	}
 	is := v.issuers[at]
 	if err := v.check(c, now, true); err != nil {
-		return nil, until, err
+		return no, err
 	}
-	if until, err = is.verify(ctx, j); err != nil {
-		return nil, until, err
+	epoch := is.epoch() // before: keys that change meanwhile end it
+	if again, err := is.verify(ctx, j); err != nil {
+		return judgment{until: again, epoch: is.epoch()}, err
 	}
 	if j.head != "" {
 		v.headers.put(j.head, j.header)
 	}
-	until = earlier(now.Add(keepJWT), c.expires.Add(v.leeway))
+	until := now.Add(keepJWT)
 	if is.always {
 		// The issuer has the last word on whether it lives, and what it may do.
-		if c, err = is.ask.ask(ctx, token, id); err != nil {
-			return nil, until, err
+		narrow := func(answer *claims) error { return v.narrow(c, answer, now) }
+		if _, err = v.question(ctx, is, token, id, now, narrow); err != nil {
+			return no, err
 		}
-		if err := v.check(c, now, false); err != nil {
-			return nil, until, err
-		}
-		until = earlier(until, introspectedUntil(c, now))
+		until = now.Add(keepIntrospection)
 	}
-	return v.result(is, c), until, nil
+	return judgment{v.result(is, c), v.lasting(until, c), epoch}, nil
 }
 
 // judgeOpaque asks the issuers with introspection in turn. One that is down is
 // no answer: only if no other knows the token is the outage reported.
-func (v *Verifier) judgeOpaque(ctx context.Context, token string, id tokenID, now time.Time) (*Result, time.Time, error) {
+func (v *Verifier) judgeOpaque(ctx context.Context, token string, id tokenID, now time.Time) (judgment, error) {
 	err := errOpaque
 	for _, is := range v.issuers {
 		if is.ask == nil {
 			continue
 		}
-		c, fault := is.ask.ask(ctx, token, id)
+		c, fault := v.question(ctx, is, token, id, now, func(c *claims) error { return v.check(c, now, false) })
 		if fault == nil {
-			fault = v.check(c, now, false)
-		}
-		if fault == nil {
-			return v.result(is, c), introspectedUntil(c, now), nil
+			return judgment{result: v.result(is, c), until: v.lasting(now.Add(keepIntrospection), c)}, nil
 		}
 		if !errors.Is(err, ErrUnavailable) {
 			err = fault
 		}
 	}
-	return nil, time.Time{}, err
+	return judgment{}, err
 }
 
-func introspectedUntil(c *claims, now time.Time) time.Time {
-	until := now.Add(keepIntrospection)
+// question asks an issuer about a token. A refusal, by the issuer or by check, is
+// remembered like a good answer: no token is asked about twice in 30 seconds.
+func (v *Verifier) question(ctx context.Context, is *issuer, token string, id tokenID, now time.Time, check func(*claims) error) (*claims, error) {
+	if r := is.refused.get(id, now); r != nil {
+		return nil, r.Bound.(error)
+	}
+	c, err := is.ask.ask(ctx, token, id, v.kept.had(id))
+	if err == nil {
+		err = check(c)
+	}
+	if errors.Is(err, ErrInvalid) {
+		is.refused.put(id, &Result{Bound: err}, now.Add(keepIntrospection), epoch{})
+	}
+	return c, err
+}
+
+// narrow brings what an issuer says about a JWT of its own into the claims of
+// it. Who it is for stays as it was signed: an answer can end it, say what it may
+// do, and shorten its time, and nothing else.
+func (v *Verifier) narrow(c, answer *claims, now time.Time) error {
+	if !c.sameCaller(answer) {
+		return errOtherCaller
+	}
+	if answer.audience != nil {
+		c.audience = answer.audience
+	}
+	if answer.scopes != nil {
+		c.scopes = answer.scopes
+	}
+	if !answer.expires.IsZero() {
+		c.expires = earlier(c.expires, answer.expires)
+	}
+	for _, start := range []time.Time{answer.notBefore, answer.issued} {
+		if c.notBefore.Before(start) {
+			c.notBefore = start
+		}
+	}
+	return v.check(c, now, true)
+}
+
+// sameCaller reports whether an answer that names a subject or a client names
+// those of the token.
+func (c *claims) sameCaller(answer *claims) bool {
+	return (answer.subject == "" || answer.subject == c.subject) &&
+		(answer.client == "" || c.client == "" || answer.client == c.client)
+}
+
+// lasting ends an answer with its token: not before the leeway has passed, so
+// that a token in it is not judged with each request.
+func (v *Verifier) lasting(until time.Time, c *claims) time.Time {
 	if !c.expires.IsZero() {
-		until = earlier(until, c.expires)
+		until = earlier(until, c.expires.Add(v.leeway))
 	}
 	return until
 }
@@ -288,13 +344,14 @@ func earlier(a, b time.Time) time.Time {
 }
 
 var (
-	errIssuer   = invalid("its issuer is not one of ours")
-	errOpaque   = invalid("it is no JWT, and no issuer is asked about others")
-	errAudience = invalid("it is not for this resource")
-	errExpired  = invalid("it has expired")
-	errNoExpiry = invalid("it has no exp")
-	errTooNew   = invalid("it is not valid yet")
-	errSubject  = invalid("it names no subject")
+	errIssuer      = invalid("its issuer is not one of ours")
+	errOpaque      = invalid("it is no JWT, and no issuer is asked about others")
+	errAudience    = invalid("it is not for this resource")
+	errExpired     = invalid("it has expired")
+	errNoExpiry    = invalid("it has no exp")
+	errTooNew      = invalid("it is not valid yet")
+	errSubject     = invalid("it names no subject")
+	errOtherCaller = invalid("its issuer says that it is another user's or another client's")
 )
 
 // check judges claims but for the issuer. A JWT must have exp (J1); what an
@@ -318,7 +375,7 @@ func (v *Verifier) check(c *claims, now time.Time, jwt bool) error {
 func (v *Verifier) result(is *issuer, c *claims) *Result {
 	r := &Result{Issuer: is.url, Subject: c.subject, ClientID: c.client, Scopes: slices.Clip(c.scopes), Expires: c.expires}
 	if r.Subject == "" {
-		r.Subject = c.client
+		r.Subject, r.Itself = c.client, true
 	}
 	if v.bind != nil {
 		r.Bound = v.bind(r)

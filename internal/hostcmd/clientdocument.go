@@ -39,6 +39,9 @@ var defaultRedirects = []string{"http://127.0.0.1/callback", "http://[::1]/callb
 
 func (c *clientDocumentCommand) run(ctx context.Context, env *Env) error {
 	if c.Check {
+		if err := cimd.CheckID(c.ID); err != nil {
+			return &badCall{"--id: " + err.Error()}
+		}
 		if c.Name != "" || len(c.Redirect) > 0 {
 			return &badCall{"--check reads what is published: --name and --redirect are for writing"}
 		}
@@ -51,13 +54,14 @@ func (c *clientDocumentCommand) run(ctx context.Context, env *Env) error {
 	if len(redirects) == 0 {
 		redirects = defaultRedirects
 	}
+	// All that the document says is from the command line, and so is each fault.
 	d, err := cimd.New(c.ID, c.Name, redirects...)
 	if err != nil {
-		return err
+		return &badCall{err.Error()}
 	}
 	body, err := d.Encode()
 	if err != nil {
-		return err
+		return &badCall{err.Error()}
 	}
 	if _, err := env.Stdout.Write(body); err != nil {
 		return fmt.Errorf("write client document: %w", err)

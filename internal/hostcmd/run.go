@@ -77,12 +77,12 @@ func Run(ctx context.Context, args []string, env *Env) int {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		fmt.Fprintln(env.Stderr, "host: stopped")
 		return exitStopped
-	case errors.As(err, &bad):
-		fmt.Fprintf(env.Stderr, "host: %v\n", err)
-		return exitBadCall
 	default:
 		for line := range strings.Lines(err.Error() + "\n") {
 			fmt.Fprintf(env.Stderr, "host: %s", line)
+		}
+		if errors.As(err, &bad) {
+			return exitBadCall
 		}
 		return exitFailed
 	}

@@ -111,6 +111,39 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
+// A value that can be no good is a fault of the command line; a published
+// document that is none is the finding that the command is for.
+func TestExitStatusOfBadValues(t *testing.T) {
+	const id = "https://none.example.com/client.json"
+	for name, c := range map[string]struct {
+		args []string
+		want int
+	}{
+		"id":             {[]string{"--id", "http://h.example/c", "--name", "H"}, exitBadCall},
+		"root id":        {[]string{"--id", "https://h.example/", "--name", "H"}, exitBadCall},
+		"id port":        {[]string{"--id", "https://h.example:0/c", "--name", "H"}, exitBadCall},
+		"redirect":       {[]string{"--id", id, "--name", "H", "--redirect", "http://h.example/"}, exitBadCall},
+		"redirect host":  {[]string{"--id", id, "--name", "H", "--redirect", "https://h;evil/cb"}, exitBadCall},
+		"name":           {[]string{"--id", id, "--name", "H\u202e"}, exitBadCall},
+		"long name":      {[]string{"--id", id, "--name", strings.Repeat("H", 3000)}, exitBadCall},
+		"checked id":     {[]string{"--id", "http://h.example/c", "--check"}, exitBadCall},
+		"checked host":   {[]string{"--id", "https://*.example/c", "--check"}, exitBadCall},
+		"good":           {[]string{"--id", id, "--name", "H"}, exitOK},
+		"not to be read": {[]string{"--id", id, "--check"}, exitFailed},
+	} {
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), append([]string{"client-document"}, c.args...), &Env{Stdout: &out, Stderr: &errs, Below: publicnet.Below{Resolver: names{}}})
+		if code != c.want || code == exitBadCall && (out.Len() > 0 || errs.Len() == 0) {
+			t.Errorf("%s: exit %d, want %d: %s%s", name, code, c.want, &out, &errs)
+		}
+		for line := range strings.Lines(errs.String()) {
+			if !strings.HasPrefix(line, "host: ") {
+				t.Errorf("%s: the line %q", name, line)
+			}
+		}
+	}
+}
+
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }

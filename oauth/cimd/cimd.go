@@ -42,10 +42,12 @@ type Document struct {
 	ClientName              string          `json:"client_name"`
 	ClientURI               string          `json:"client_uri,omitempty"`
 	LogoURI                 string          `json:"logo_uri,omitempty"`
+	TOSURI                  string          `json:"tos_uri,omitempty"`
+	PolicyURI               string          `json:"policy_uri,omitempty"`
 	RedirectURIs            []string        `json:"redirect_uris"` // https, or http on loopback
 	GrantTypes              []string        `json:"grant_types,omitempty"`
 	ResponseTypes           []string        `json:"response_types,omitempty"`
-	TokenEndpointAuthMethod string          `json:"token_endpoint_auth_method,omitempty"` // "" is a public client, as "none"
+	TokenEndpointAuthMethod string          `json:"token_endpoint_auth_method,omitempty"` // "" is a public client, as "none"; never "" with keys
 	ApplicationType         string          `json:"application_type,omitempty"`           // "native" or "web"; "" is read as "web" by some servers
 	JWKSURI                 string          `json:"jwks_uri,omitempty"`
 	JWKS                    json.RawMessage `json:"jwks,omitempty"`
@@ -53,7 +55,9 @@ type Document struct {
 
 // New gives the document of a host: a public client with refresh tokens. id is
 // the https address where it will be served, redirectURIs are https or http on
-// loopback; loopback ones are registered without a port. The error names
+// loopback, and stand in the document as they are given. Write loopback ones
+// without a port: the host may use any free one, and a port that is written
+// means nothing but to servers that know no free ports. The error names
 // everything that an authorization server would refuse (oauth M10).
 func New(id, name string, redirectURIs ...string) (*Document, error) {
 	d := &Document{
@@ -75,10 +79,10 @@ func New(id, name string, redirectURIs ...string) (*Document, error) {
 }
 
 // LoopbackOnly reports whether every redirect URI leads to the user's own
-// computer: nothing then proves which program there receives the code, and a
-// consent page says so (oauth A3).
+// computer: see IsLocal. A document without any is not such a one. The consent
+// page of a sign-in asks IsLocal about that sign-in's redirect URI instead.
 func (d *Document) LoopbackOnly() bool {
-	return !slices.ContainsFunc(d.RedirectURIs, func(uri string) bool { return !isLoopback(uri) })
+	return len(d.RedirectURIs) > 0 && !slices.ContainsFunc(d.RedirectURIs, func(uri string) bool { return !IsLocal(uri) })
 }
 
 // Encode gives the document as it is published: indented JSON under 2 KiB. The
@@ -150,6 +154,11 @@ func (d *Document) publishable() error {
 	}
 	if strings.ContainsFunc(d.ClientName, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		faults = append(faults, errors.New("client_name has characters that do not print"))
+	}
+	for name, link := range d.shown() {
+		if err := checkAddress(*link); err != nil {
+			faults = append(faults, fmt.Errorf("%s %w", name, err))
+		}
 	}
 	return errors.Join(faults...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"iter"
 	"mime"
 	"net/http"
 	"net/netip"
@@ -19,10 +20,12 @@ import (
 // CheckID judges a client_id that should be the address of a document: https, a
 // path without dot segments (encoded ones too), no fragment, user-info or
 // characters that an address cannot hold. A port and a query are allowed
-// (oauth M1). The client_id is never rewritten: it is compared octet by octet.
+// (oauth M1). The host is a domain name or an IP address; whether it may be
+// contacted is publicnet's judgement. The client_id is never rewritten: it is
+// compared octet by octet.
 func CheckID(id string) error {
 	fault := func(format string, args ...any) error {
-		return fmt.Errorf("client_id %s: %s", strictjson.Quote(id), fmt.Sprintf(format, args...))
+		return fmt.Errorf("client_id %s: %w", strictjson.Quote(id), fmt.Errorf(format, args...))
 	}
 	if len(id) > maxID {
 		return fault("is longer than %d octets", maxID)
@@ -46,8 +49,8 @@ func CheckID(id string) error {
 	case strings.Contains(authority, "?") || !hasPath:
 		return fault("has no path")
 	}
-	if u, err := url.Parse(id); err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
-		return fault("is no address")
+	if err := checkAuthority(authority); err != nil {
+		return fault("%w", err)
 	}
 	path, query, _ := strings.Cut(rest, "?")
 	plain, err := url.PathUnescape(path)
@@ -65,9 +68,41 @@ func CheckID(id string) error {
 	return nil
 }
 
+// checkAuthority wants a domain name or an IP address, and a port from 1 to
+// 65535 where there is one. It works on the text: an URL library takes nearly
+// everything for a host.
+func checkAuthority(authority string) error {
+	host, port, hasPort := strings.Cut(authority, ":")
+	literal := host
+	if strings.HasPrefix(authority, "[") {
+		var ok bool
+		if literal, port, ok = strings.Cut(authority[1:], "]"); !ok {
+			return errors.New("has a host that is no IPv6 address")
+		}
+		port, hasPort = strings.CutPrefix(port, ":")
+		if a, err := netip.ParseAddr(literal); err != nil || !a.Is6() || a.Zone() != "" || port != "" && !hasPort {
+			return errors.New("has a host that is no IPv6 address")
+		}
+	} else if a, err := netip.ParseAddr(literal); err != nil || !a.Is4() {
+		if _, ok := weburl.Domain(host); !ok {
+			return errors.New("has a host that is no domain name")
+		}
+	}
+	if hasPort && !isPort(port) {
+		return errors.New("has a port that is no number from 1 to 65535")
+	}
+	return nil
+}
+
 // Parse judges the answer to a GET of id (oauth M1 to M4): status 200, a JSON
 // media type, at most MaxBytes, and a document whose client_id is id. The error
 // names every fault of the document.
+//
+// Links that are only shown to people (client_uri, logo_uri, tos_uri and
+// policy_uri) are left out of the Document when they are not https, a picture
+// inside a data: link for instance: nobody fetches them, and the client is no
+// worse for them. One that leads to a special-use address is a fault. A document
+// with keys that says nothing of authentication is one with private_key_jwt.
 func Parse(id string, status int, contentType string, body []byte) (*Document, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err
@@ -107,10 +142,20 @@ func parse(id string, status int, contentType string, body []byte) (*Document, e
 		case "client_secret", "client_secret_expires_at":
 			faults = append(faults, fmt.Errorf("%s has no place in a public document", name))
 		case "client_uri", "logo_uri", "jwks_uri", "tos_uri", "policy_uri":
-			if err := checkLink(value); err != nil {
-				faults = append(faults, fmt.Errorf("%s %w", name, err))
+			if value.Kind() != strictjson.String {
+				faults = append(faults, fmt.Errorf("%s is %v, not a string", name, value.Kind()))
 			}
 		}
+	}
+	for name, link := range d.shown() {
+		if err := checkAddress(*link); errors.Is(err, errSpecialUse) {
+			faults = append(faults, fmt.Errorf("%s %w", name, err))
+		} else if err != nil {
+			*link = ""
+		}
+	}
+	if d.TokenEndpointAuthMethod == "" && d.hasKeys() {
+		d.TokenEndpointAuthMethod = authPrivateKey // oauth M3
 	}
 	if d.ClientID != id {
 		faults = append(faults, fmt.Errorf("client_id is %s, another one than the address", strictjson.Quote(d.ClientID)))
@@ -120,6 +165,8 @@ func parse(id string, status int, contentType string, body []byte) (*Document, e
 	}
 	return &d, nil
 }
+
+var errSpecialUse = errors.New("leads to a special-use address")
 
 func isJSON(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
@@ -141,40 +188,59 @@ func (d *Document) check() error {
 		fault("redirect_uris is missing")
 	}
 	for _, uri := range d.RedirectURIs {
-		if err := checkRedirect(uri); err != nil {
+		if err := CheckRedirect(uri); err != nil {
 			fault("redirect_uris: %s %w", strictjson.Quote(uri), err)
 		}
 	}
 	switch m := d.TokenEndpointAuthMethod; {
 	case strings.HasPrefix(m, "client_secret_"):
 		fault("token_endpoint_auth_method %s needs a shared secret", strictjson.Quote(m))
-	case m == authPrivateKey && d.JWKSURI == "" && len(d.JWKS) == 0:
+	case m == authPrivateKey && !d.hasKeys():
 		fault("token_endpoint_auth_method private_key_jwt needs jwks or jwks_uri")
+	case m == "" && d.hasKeys():
+		fault("token_endpoint_auth_method is missing: with keys it is private_key_jwt")
 	}
 	if d.JWKSURI != "" && len(d.JWKS) > 0 {
 		fault("jwks and jwks_uri exclude each other")
 	}
 	if len(d.JWKS) > 0 {
-		if err := checkKeys(d.JWKS); err != nil {
+		switch n, err := checkKeys(d.JWKS); {
+		case err != nil:
 			fault("jwks %w", err)
+		case n == 0 && d.TokenEndpointAuthMethod == authPrivateKey:
+			fault("jwks has no key, and private_key_jwt needs one")
 		}
 	}
-	for name, link := range map[string]string{"client_uri": d.ClientURI, "logo_uri": d.LogoURI, "jwks_uri": d.JWKSURI} {
-		if link == "" {
-			continue
-		}
-		if err := checkAddress(link); err != nil {
-			fault("%s %w", name, err)
+	if d.JWKSURI != "" {
+		if err := checkAddress(d.JWKSURI); err != nil {
+			fault("jwks_uri %w", err)
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// checkKeys refuses what must not be published: private and symmetric keys.
-func checkKeys(raw []byte) error {
+func (d *Document) hasKeys() bool { return d.JWKSURI != "" || len(d.JWKS) > 0 }
+
+// shown visits the links that are there for people.
+func (d *Document) shown() iter.Seq2[string, *string] {
+	return func(yield func(string, *string) bool) {
+		for _, l := range [...]struct {
+			name string
+			link *string
+		}{{"client_uri", &d.ClientURI}, {"logo_uri", &d.LogoURI}, {"tos_uri", &d.TOSURI}, {"policy_uri", &d.PolicyURI}} {
+			if *l.link != "" && !yield(l.name, l.link) {
+				return
+			}
+		}
+	}
+}
+
+// checkKeys refuses what must not be published, private and symmetric keys, and
+// counts the keys.
+func checkKeys(raw []byte) (n int, err error) {
 	doc, err := strictjson.Parse(raw)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var keys strictjson.Value
 	for name, value := range doc.Root().Members() {
@@ -183,75 +249,44 @@ func checkKeys(raw []byte) error {
 		}
 	}
 	if _, twice := doc.Root().Duplicate(); twice || keys.Kind() != strictjson.Array {
-		return errors.New("has no list of keys")
+		return 0, errors.New("has no list of keys")
 	}
 	for i, key := range keys.Elements() {
+		n++
 		if key.Kind() != strictjson.Object {
-			return fmt.Errorf("has something at place %d that is no key", i)
+			return 0, fmt.Errorf("has something at place %d that is no key", i)
 		}
 		for name, value := range key.Members() {
 			switch string(name) {
 			case "d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv":
-				return fmt.Errorf("publishes a private key at place %d: replace that key", i)
+				return 0, fmt.Errorf("publishes a private key at place %d: replace that key", i)
 			case "kty":
 				if value.Text() == "oct" {
-					return fmt.Errorf("publishes a symmetric key at place %d: replace that key", i)
+					return 0, fmt.Errorf("publishes a symmetric key at place %d: replace that key", i)
 				}
 			}
 		}
 	}
-	return nil
-}
-
-// checkRedirect wants https or http on loopback (MCP), without a fragment.
-func checkRedirect(uri string) error {
-	if strings.ContainsFunc(uri, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }) {
-		return errors.New("holds a character that an address cannot have")
-	}
-	u, err := url.Parse(uri)
-	switch {
-	case err != nil || u.Hostname() == "":
-		return errors.New("is no absolute address")
-	case strings.Contains(uri, "#"):
-		return errors.New("has a fragment")
-	case u.User != nil:
-		return errors.New("has user-info")
-	case u.Scheme == "https" || isLoopback(uri):
-		return nil
-	}
-	return errors.New("is neither https nor http on loopback (127.0.0.1, [::1], localhost)")
-}
-
-func checkLink(v strictjson.Value) error {
-	if v.Kind() != strictjson.String {
-		return fmt.Errorf("is %v, not a string", v.Kind())
-	}
-	return checkAddress(v.Text())
+	return n, nil
 }
 
 // checkAddress wants an address that a stranger's server could be asked for.
 // Names are judged again, by what they resolve to, when they are dialled.
 func checkAddress(link string) error {
-	u, err := weburl.Parse(link)
-	if err != nil {
-		if a, ok := literal(link); ok && !publicnet.IsPublic(a) {
-			return errors.New("leads to a special-use address")
-		}
-		return err
+	if u, err := url.Parse(link); err == nil && isSpecial(u.Hostname()) {
+		return errSpecialUse
 	}
-	if h := u.Host(); h == "localhost" || strings.HasSuffix(h, ".localhost") {
-		return errors.New("leads to a special-use address")
-	}
-	return nil
+	_, err := weburl.Parse(link)
+	return err
 }
 
-func literal(link string) (netip.Addr, bool) {
-	u, err := url.Parse(link)
-	if err != nil {
-		return netip.Addr{}, false
+// isSpecial reports whether a host is one of the special-use addresses, by
+// number or by the one name that all computers give themselves.
+func isSpecial(host string) bool {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return !publicnet.IsPublic(a)
 	}
-	a, err := netip.ParseAddr(u.Hostname())
-	return a, err == nil
+	return isLocalhost(host)
 }
 
 func etag(body []byte) string {

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/openbot-build/openbot-go/internal/strictjson"
+	"github.com/openbot-build/openbot-go/internal/weburl"
 	"github.com/openbot-build/openbot-go/publicnet"
 )
 
@@ -22,14 +21,18 @@ const (
 	defaultLifetime = 5 * time.Minute // of an answer that says nothing
 	maxLifetime     = 24 * time.Hour
 	maxDocuments    = 1000
+	maxRequests     = 16 // at a time
+	maxKeys         = 64 << 10
 )
 
 // Resolver reads documents of strangers and keeps good ones for a while: as
 // long as HTTP allows, at most a day, and at most 1000 of them. Failures are
 // never kept. Callers that ask for one document at the same time share one
-// request. It is safe for concurrent use and keeps no connection open.
+// request, and 16 requests at most run at a time; the others wait. It is safe for
+// concurrent use and keeps no connection open.
 type Resolver struct {
 	network *publicnet.Network
+	slots   chan struct{} // filled by the requests that run
 
 	mu    sync.Mutex
 	known map[string]*list.Element // of *kept, by client_id
@@ -55,7 +58,7 @@ type call struct {
 // NewResolver gives a Resolver that reads through network, whose guard keeps it
 // off addresses that are not public.
 func NewResolver(network *publicnet.Network) *Resolver {
-	return &Resolver{network: network, known: map[string]*list.Element{}, calls: map[string]*call{}}
+	return &Resolver{network: network, slots: make(chan struct{}, maxRequests), known: map[string]*list.Element{}, calls: map[string]*call{}}
 }
 
 // Resolve gives the document at id. It is shared: do not change it. Errors wrap
@@ -127,9 +130,43 @@ func (r *Resolver) forget(e *list.Element) {
 	r.order.Remove(e)
 }
 
+// Keys gives the JWK Set of a document that Resolve or Parse gave: the one in it,
+// or the one at its jwks_uri, which is read anew each time (64 KiB at most). It
+// has at least one key and none that is private or symmetric (oauth M3).
+func (r *Resolver) Keys(ctx context.Context, d *Document) ([]byte, error) {
+	if d.JWKSURI == "" {
+		if len(d.JWKS) == 0 {
+			return nil, fmt.Errorf("read keys of %s: the document has none", strictjson.Quote(d.ClientID))
+		}
+		return d.JWKS, nil
+	}
+	keys, err := r.fetchKeys(ctx, d.JWKSURI)
+	if err != nil {
+		return nil, fmt.Errorf("read keys of %s at %s: %w", strictjson.Quote(d.ClientID), strictjson.Quote(d.JWKSURI), err)
+	}
+	return keys, nil
+}
+
+func (r *Resolver) fetchKeys(ctx context.Context, address string) ([]byte, error) {
+	status, _, body, err := r.get(ctx, address, "application/jwk-set+json, application/json", maxKeys)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("the answer has status %d, only 200 will do", status)
+	}
+	switch n, err := checkKeys(body); {
+	case err != nil:
+		return nil, err
+	case n == 0:
+		return nil, errors.New("has no key")
+	}
+	return body, nil
+}
+
 // fetch reads one document (oauth M4). Its errors name the document once.
 func (r *Resolver) fetch(ctx context.Context, id string) (*Document, time.Duration, error) {
-	status, header, body, err := r.get(ctx, id)
+	status, header, body, err := r.get(ctx, id, "application/json", MaxBytes)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read client document %s: %w", strictjson.Quote(id), err)
 	}
@@ -137,27 +174,50 @@ func (r *Resolver) fetch(ctx context.Context, id string) (*Document, time.Durati
 	if err != nil {
 		return nil, 0, err
 	}
-	for name, link := range map[string]string{"client_uri": d.ClientURI, "logo_uri": d.LogoURI, "jwks_uri": d.JWKSURI} {
-		if link == "" {
-			continue
-		}
-		if err := r.network.CheckURL(link); err != nil {
-			return nil, 0, fmt.Errorf("read client document %s: %s: %w", strictjson.Quote(id), name, err)
-		}
+	if err := r.checkLinks(d); err != nil {
+		return nil, 0, fmt.Errorf("read client document %s: %w", strictjson.Quote(id), err)
 	}
 	return d, lifetime(header, time.Now()), nil
 }
 
-func (r *Resolver) get(ctx context.Context, id string) (int, http.Header, []byte, error) {
-	if err := r.network.CheckURL(id); err != nil {
+// checkLinks adds to Parse the names that no public host has. A link for people
+// may have any port, for we do not follow it.
+func (r *Resolver) checkLinks(d *Document) error {
+	if d.JWKSURI != "" {
+		if err := r.network.CheckURL(d.JWKSURI); err != nil {
+			return fmt.Errorf("jwks_uri: %w", err)
+		}
+	}
+	for name, link := range d.shown() {
+		u, err := weburl.Parse(*link)
+		if err == nil {
+			err = r.network.CheckURL("https://" + u.Host() + "/")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// get reads an address of a stranger, of at most limit octets; redirects are
+// answers like others. It waits for its turn as long as ctx lets it.
+func (r *Resolver) get(ctx context.Context, address, accept string, limit int64) (int, http.Header, []byte, error) {
+	if err := r.network.CheckURL(address); err != nil {
 		return 0, nil, nil, err
 	}
-	ctx, _ = publicnet.WithLimits(ctx, publicnet.Limits{MaxBytes: MaxBytes, Timeout: fetchTimeout})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, id, nil)
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return 0, nil, nil, ctx.Err()
+	}
+	ctx, _ = publicnet.WithLimits(ctx, publicnet.Limits{MaxBytes: limit, Timeout: fetchTimeout})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", accept)
 	client := r.network.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	defer client.CloseIdleConnections()
@@ -171,52 +231,7 @@ func (r *Resolver) get(ctx context.Context, id string) (int, http.Header, []byte
 	}
 	body, err := io.ReadAll(resp.Body)
 	if errors.Is(err, publicnet.ErrTooLarge) {
-		err = fmt.Errorf("is larger than %d octets: %w", MaxBytes, err)
+		err = fmt.Errorf("is larger than %d octets: %w", limit, err)
 	}
 	return resp.StatusCode, resp.Header, body, err
-}
-
-// lifetime is how long an answer may be kept: what a shared cache may do
-// (RFC 9111), within our bounds. 0 is not at all.
-func lifetime(h http.Header, now time.Time) time.Duration {
-	if strings.Contains(h.Get("Vary"), "*") {
-		return 0
-	}
-	age := time.Duration(-1)
-	shared := false
-	for part := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
-		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(part)), "=")
-		switch strings.TrimSpace(name) {
-		case "no-store", "no-cache", "private":
-			return 0
-		case "max-age", "s-maxage":
-			if shared && name == "max-age" {
-				continue
-			}
-			shared = name == "s-maxage"
-			seconds, err := strconv.ParseUint(strings.Trim(value, `" `), 10, 31)
-			if err != nil {
-				return 0 // what cannot be read is stale
-			}
-			age = time.Duration(seconds) * time.Second
-		}
-	}
-	if age < 0 {
-		age = defaultLifetime
-		if v := h.Get("Expires"); v != "" {
-			at, err := http.ParseTime(v)
-			if err != nil {
-				return 0
-			}
-			date, err := http.ParseTime(h.Get("Date"))
-			if err != nil {
-				date = now
-			}
-			age = at.Sub(date)
-		}
-	}
-	if seconds, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil {
-		age -= time.Duration(seconds) * time.Second
-	}
-	return min(max(age, 0), maxLifetime)
 }

@@ -113,7 +113,17 @@ func TestRule_OauthM4_ResolverFollowsNothingAndStaysPublic(t *testing.T) {
 		if _, err := r.Resolve(t.Context(), testID); err == nil {
 			t.Error("an address in the document that no public host has was accepted")
 		}
-		if asked(n) > 1 || len(n.Dials()) > 1 {
+		for _, name := range []string{"client_uri", "tos_uri", "policy_uri"} {
+			n.Set(testID, fakenet.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body(`"` + name + `":"https://printer.local/x"`))})
+			if _, err := r.Resolve(t.Context(), testID); !errors.Is(err, publicnet.ErrNotPublic) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		n.Set(testID, fakenet.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body(`"client_uri":"https://host.example.com:8443/"`))})
+		if d := resolve(t, r); d.ClientURI != "https://host.example.com:8443/" {
+			t.Errorf("a link with a port: %q", d.ClientURI)
+		}
+		if asked(n) > 5 || len(n.Dials()) > 5 {
 			t.Errorf("asked %v, dialled %v", n.Requests(), n.Dials())
 		}
 	})
@@ -140,10 +150,33 @@ func TestRule_OauthM5_KeptWithinHTTPAndOurBounds(t *testing.T) {
 		{[]string{"Expires", "0"}, 0},
 		{[]string{"Date", "Mon, 30 Nov 2026 08:00:00 GMT", "Expires", "Mon, 30 Nov 2026 08:10:00 GMT"}, 10 * time.Minute},
 		{[]string{"Date", "Mon, 30 Nov 2026 08:00:00 GMT", "Expires", "Mon, 30 Nov 2026 07:00:00 GMT"}, 0},
+		{[]string{"Cache-Control", `ext="a, max-age=9000", max-age=60`}, time.Minute},
+		{[]string{"Cache-Control", `ext="a\", no-store", max-age="60"`}, time.Minute},
+		{[]string{"Cache-Control", `max-age=60, ext="a`}, 0},
+		{[]string{"Cache-Control", `ext="a"b, max-age=60`}, 0},
+		{[]string{"Cache-Control", "max-age=3600, max-age=60"}, time.Minute},
+		{[]string{"Cache-Control", "max-age=60", "Cache-Control", ", ,max-age=3600"}, time.Minute},
+		{[]string{"Cache-Control", "s-maxage=3600, s-maxage=60, max-age=1"}, time.Minute},
+		{[]string{"Cache-Control", "max-age =60, max-age = 3600"}, time.Minute},
+		{[]string{"Cache-Control", "s-maxage =30, max-age=60"}, 30 * time.Second},
+		{[]string{"Cache-Control", "max-age=60, s-maxage =30"}, 30 * time.Second},
+		{[]string{"Cache-Control", "max-age"}, 0},
+		{[]string{"Cache-Control", "max-age=-1"}, 0},
+		{[]string{"Cache-Control", "max-age=99999999999999999999"}, maxLifetime},
+		{[]string{"Cache-Control", "public", "Cache-Control", "no-store"}, 0},
+		{[]string{"Cache-Control", "max-age=60", "Age", "99999999999999999999"}, 0},
+		{[]string{"Cache-Control", "max-age=60", "Age", "1", "Age", "50"}, 10 * time.Second},
+		{[]string{"Cache-Control", "max-age=60", "Age", "old"}, time.Minute},
+		{[]string{"Vary", "Accept", "Vary", "Origin, *"}, 0},
+		{[]string{"Vary", "Accept"}, defaultLifetime},
+		{[]string{"Pragma", "No-Cache"}, 0},
+		{[]string{"Pragma", "no-cache", "Cache-Control", "max-age=60"}, time.Minute},
+		{[]string{"Date", "Mon, 30 Nov 2026 08:00:00 GMT", "Expires", "Mon, 30 Nov 2026 08:10:00 GMT", "Expires", "0"}, 0},
+		{[]string{"Expires", "Mon, 01 Jan 0001 00:00:00 GMT", "Age", "9999999999"}, 0},
 	} {
 		h := http.Header{}
 		for i := 0; i < len(c.header); i += 2 {
-			h.Set(c.header[i], c.header[i+1])
+			h.Add(c.header[i], c.header[i+1])
 		}
 		if got := lifetime(h, time.Now()); got != c.want {
 			t.Errorf("%v: kept for %v, want %v", c.header, got, c.want)
@@ -195,6 +228,91 @@ func TestResolverIsBounded(t *testing.T) {
 		}
 		if _, ok := r.known["https://host.example.com/0"]; ok {
 			t.Error("the oldest was kept")
+		}
+	})
+}
+
+// Sixteen strangers at a time keep the Resolver busy; a caller waits no longer
+// than it wants to.
+func TestResolverTakesTurns(t *testing.T) {
+	resolver(t, func(t *testing.T, n *fakenet.Net, r *Resolver) {
+		release := make(chan struct{})
+		var mu sync.Mutex
+		running, most := 0, 0
+		n.Handle("host.example.com", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			<-release
+			mu.Lock()
+			running--
+			mu.Unlock()
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"client_id":"https://host.example.com%s","client_name":"Host","redirect_uris":["https://host.example.com/back"]}`, q.URL.Path)
+		}))
+		var wg sync.WaitGroup
+		for i := range 40 {
+			wg.Go(func() {
+				if _, err := r.Resolve(t.Context(), fmt.Sprintf("https://host.example.com/%d", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Resolve(ctx, "https://host.example.com/late"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that gave up: %v", err)
+		}
+		if _, err := r.Keys(ctx, &Document{ClientID: testID, JWKSURI: "https://host.example.com/keys"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that gave up on keys: %v", err)
+		}
+		synctest.Wait()
+		if len(r.calls) != 40 {
+			t.Errorf("%d requests wait", len(r.calls))
+		}
+		close(release)
+		wg.Wait()
+		if most != maxRequests {
+			t.Errorf("%d requests ran at a time", most)
+		}
+	})
+}
+
+func TestRule_OauthM3_KeysOfAnAddressAreJudgedToo(t *testing.T) {
+	const address = "https://host.example.com/keys"
+	d := &Document{ClientID: testID, JWKSURI: address}
+	for text, want := range map[string]bool{
+		`{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}`:          true,
+		`{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA","d":"AA"}]}`: false,
+		`{"keys":[{"kty":"oct","k":"AA"}]}`:                                false,
+		`{"keys":[]}`:                                                      false,
+		`{}`:                                                               false,
+		`<html>`:                                                           false,
+		`{"keys":[{"kty":"EC","pad":"` + strings.Repeat("x", maxKeys) + `"}]}`: false,
+	} {
+		resolver(t, func(t *testing.T, n *fakenet.Net, r *Resolver) {
+			n.Set(address, fakenet.Answer{Body: text})
+			if keys, err := r.Keys(t.Context(), d); (err == nil) != want || want && string(keys) != text {
+				t.Errorf("%.80s: %s, %v", text, keys, err)
+			}
+		})
+	}
+	resolver(t, func(t *testing.T, n *fakenet.Net, r *Resolver) {
+		n.Set("https://host.example.com/good", fakenet.Answer{Body: `{"keys":[{"kty":"EC"}]}`})
+		n.Set(address, fakenet.Answer{Status: 302, Header: http.Header{"Location": {"https://host.example.com/good"}}})
+		if _, err := r.Keys(t.Context(), d); err == nil {
+			t.Error("a redirect was followed to keys")
+		}
+		if keys, err := r.Keys(t.Context(), &Document{JWKS: []byte(`{"keys":[{}]}`)}); err != nil || string(keys) != `{"keys":[{}]}` {
+			t.Errorf("keys of the document: %s, %v", keys, err)
+		}
+		if _, err := r.Keys(t.Context(), &Document{}); err == nil {
+			t.Error("a document without keys has some")
+		}
+		if asked(n) != 1 {
+			t.Errorf("asked %v", n.Requests())
 		}
 	})
 }

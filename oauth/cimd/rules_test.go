@@ -52,6 +52,10 @@ func TestRule_OauthM1_ClientIDIsAnHTTPSAddressWithAPath(t *testing.T) {
 		"https://host.example.com/a/%2E%2e/c": false, "https://host.example.com/c#f": false, "https://u:p@host.example.com/c": false,
 		"https://host.example.com/c d": false, "HTTPS://host.example.com/c": false, "https://host.example.com:/c": false,
 		"https://host.example.com/" + strings.Repeat("a", maxID): false,
+		"https://host.example.com:65535/c":                       true, "https://127.0.0.1:8443/c": true, "https://[::1]:8443/c": true, "https://xn--bcher-kva.example/c": true,
+		"https://host.example.com:0/c": false, "https://host.example.com:65536/c": false, "https://host.example.com:+1/c": false, "https://host.example.com:1:2/c": false,
+		"https://[fe80::1%25eth0]/c": false, "https://[::1/c": false, "https://[::1]x/c": false, "https://[::1]:/c": false, "https://[127.0.0.1]/c": false, "https://256.0.0.1/c": false,
+		"https://a,b/c": false, "https://-/c": false, "https://*.example.com/c": false, "https://b%C3%BCcher.example/c": false, "https://h;evil/c": false, "https:///c": false,
 	} {
 		if err := CheckID(id); (err == nil) != want {
 			t.Errorf("CheckID(%.80q) = %v, want accepted: %v", id, err, want)
@@ -67,6 +71,7 @@ func TestRule_OauthM2_DocumentNamesItselfAndWhatMCPRequires(t *testing.T) {
 		`"client_name":`, `"client_name":" "`, `"redirect_uris":`, `"redirect_uris":[]`, `"redirect_uris":"https://host.example.com/back"`, `"redirect_uris":[null]`,
 		`"redirect_uris":["/back"]`, `"redirect_uris":["http://host.example.com/back"]`, `"redirect_uris":["https://host.example.com/back#x"]`,
 		`"redirect_uris":["com.example.app:/back"]`, `"redirect_uris":["https://u@host.example.com/back"]`, `"redirect_uris":["https://host.example.com/ba ck"]`,
+		`"redirect_uris":["https://host.example.com:/back"]`, `"redirect_uris":["HTTPS://host.example.com/back"]`, `"redirect_uris":["https://host.example.com/back?state=1"]`,
 	} {
 		accept(t, body(b), false)
 	}
@@ -101,6 +106,20 @@ func TestRule_OauthM3_NoSecretsAndNoPrivateKeys(t *testing.T) {
 	} {
 		accept(t, b, false)
 	}
+	// Keys mean private_key_jwt where nothing else is said.
+	for _, keys := range []string{key(""), `"jwks_uri":"https://host.example.com/keys"`} {
+		d, err := Parse(testID, 200, "application/json", body(keys))
+		if err != nil || d.TokenEndpointAuthMethod != "private_key_jwt" {
+			t.Errorf("%s: %+v, %v", keys, d, err)
+		}
+		ours := Document{ClientID: testID, ClientName: "H", RedirectURIs: []string{"https://h.example/"}, JWKSURI: "https://host.example.com/keys"}
+		if _, err := ours.Encode(); err == nil {
+			t.Error("a document of our own is published with keys and no method")
+		}
+	}
+	accept(t, body(`"jwks":{"keys":[]}`), false)
+	accept(t, body(signed, `"jwks":{"keys":[]}`), false)
+	accept(t, body(`"token_endpoint_auth_method":"none"`, `"jwks":{"keys":[]}`), true)
 	if text := refusal(t, body(`"client_secret":"hunter2"`)); strings.Contains(text, "hunter2") {
 		t.Errorf("the error shows the secret: %s", text)
 	}
@@ -120,9 +139,45 @@ func TestRule_OauthM4_Only200OfAtMost5KBWithPublicAddresses(t *testing.T) {
 	accept(t, pad(MaxBytes+1), false)
 	for _, name := range []string{"client_uri", "logo_uri", "jwks_uri", "tos_uri", "policy_uri"} {
 		accept(t, body(`"`+name+`":"https://host.example.com/x"`), true)
-		for _, link := range []string{`"http://host.example.com/x"`, `"https://127.0.0.1/x"`, `"https://[::1]/x"`, `"https://10.0.0.1/x"`, `"https://localhost/x"`, `"file:///etc/passwd"`, `"/x"`, `5`} {
+		for _, link := range []string{`"https://127.0.0.1/x"`, `"http://127.0.0.1/x"`, `"https://[::1]/x"`, `"https://10.0.0.1/x"`, `"https://localhost/x"`, `"http://a.LOCALHOST./x"`, `"https://169.254.169.254:81/x"`, `5`, `null`} {
 			accept(t, body(`"`+name+`":`+link), false)
 		}
+		for _, link := range []string{`"http://host.example.com/x"`, `"file:///etc/passwd"`, `"/x"`, `"data:image/png;base64,AAAA"`, `"javascript:alert(1)"`, `"https://1.1.1.1/x"`, `"https://2130706433/x"`} {
+			accept(t, body(`"`+name+`":`+link), name != "jwks_uri")
+		}
+	}
+}
+
+// What people are shown besides is left out when it is no https link, and does
+// not cost the client its document.
+func TestLinksForPeople(t *testing.T) {
+	read := func(link string) [4]string {
+		t.Helper()
+		d, err := Parse(testID, 200, "application/json", body(`"client_uri":"`+link+`"`, `"logo_uri":"`+link+`"`, `"tos_uri":"`+link+`"`, `"policy_uri":"`+link+`"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [4]string{d.ClientURI, d.LogoURI, d.TOSURI, d.PolicyURI}
+	}
+	const good = "https://host.example.com:8443/x"
+	if got := read(good); got != [4]string{good, good, good, good} {
+		t.Errorf("links %q", got)
+	}
+	for _, link := range []string{"data:image/png;base64,AAAA", "http://host.example.com/x", "javascript:alert(1)", "https://u@host.example.com/x"} {
+		if got := read(link); got != [4]string{} {
+			t.Errorf("%s: links %q", link, got)
+		}
+	}
+	d, err := New(testID, "H", "https://h.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []*string{&d.ClientURI, &d.LogoURI, &d.TOSURI, &d.PolicyURI} {
+		*link = "http://host.example.com/x"
+		if _, err := d.Encode(); err == nil {
+			t.Errorf("a document of our own is published with %s", *link)
+		}
+		*link = ""
 	}
 }
 
@@ -142,6 +197,59 @@ func TestRule_OauthM6_RedirectsMatchExactlyButForTheLoopbackPort(t *testing.T) {
 		if MatchRedirect(registered, uri) {
 			t.Errorf("%s matches", uri)
 		}
+	}
+}
+
+func TestCheckRedirect(t *testing.T) {
+	for _, uri := range []string{
+		"https://host.example.com/back", "https://host.example.com", "https://HOST.example.com:8443/back", "https://host.example.com/back?a=1;b=2", "https://host.example.com?x=%zz&y", "https://10.0.0.1/back",
+		"http://127.0.0.1/back", "http://[::1]:65535/back", "http://localhost:1/back?codes=1", "https://host.example.com/back?",
+	} {
+		if err := CheckRedirect(uri); err != nil {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+	for _, uri := range []string{
+		"", "/back", "https:/back", "https:back", "https://", "https:///back", "https:///", "HTTPS://h.example/back", "HTTP://127.0.0.1/back", "http://h.example/back", "com.example.app:/back", "javascript:alert(1)",
+		"https://h.example/back#", "https://u@evil.example.com/cb", "https://@evil.example.com/cb", "https://h.example/ba\\ck", "https://h.example/b\u00fc",
+		"https://h:/cb", "https://h;evil/cb", "https://h:0/cb", "https://h:65536/cb", "https://h:x/cb", "https://[fe80::1%25eth0]/cb", "https://a,b/cb", "https://-/cb", "https://*.example/cb", "https://b%C3%BC.example/cb",
+		"http://127.0.0.1:0/cb", "http://127.0.0.1:65536/cb", "http://127.0.0.1:/cb", "http://127.0.0.2/cb", "http://a.localhost/cb",
+		"https://h.example/cb?code=1", "https://h.example/cb?a&state", "https://h.example/cb?%69ss=x", "https://h.example/cb?error=",
+	} {
+		if CheckRedirect(uri) == nil {
+			t.Errorf("%s is accepted", uri)
+		}
+	}
+}
+
+func TestRule_OauthA3_LocalRedirects(t *testing.T) {
+	for _, uri := range []string{
+		"http://127.0.0.1/cb", "https://127.0.0.1:8/cb", "https://127.9.9.9/cb", "http://[::1]/cb", "https://[::ffff:127.0.0.1]/cb", "https://0.0.0.0/cb",
+		"http://localhost/cb", "https://localhost/cb", "https://LocalHost.:1/cb", "https://a.b.localhost/cb",
+	} {
+		if d := (Document{RedirectURIs: []string{uri}}); !IsLocal(uri) || !d.LoopbackOnly() {
+			t.Errorf("%s is not local", uri)
+		}
+	}
+	for _, uri := range []string{"https://host.example.com/cb", "https://localhost.example.com/cb", "https://notlocalhost/cb", "https://127.0.0.1.example.com/cb", "https://1.1.1.1/cb", "", "https://%zz/"} {
+		if d := (Document{RedirectURIs: []string{"http://localhost/cb", uri}}); IsLocal(uri) || d.LoopbackOnly() {
+			t.Errorf("%s is local", uri)
+		}
+	}
+	if (&Document{}).LoopbackOnly() {
+		t.Error("a document without redirect URIs has only local ones")
+	}
+}
+
+// A port that a host registers stays as it is written, and is free all the same.
+func TestNewKeepsRedirectsAsWritten(t *testing.T) {
+	const uri = "http://127.0.0.1:4000/callback"
+	d, err := New(testID, "H", uri)
+	if err != nil || d.RedirectURIs[0] != uri || d.ApplicationType != "native" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if !MatchRedirect(d.RedirectURIs, "http://127.0.0.1:5000/callback") {
+		t.Error("the port is not free")
 	}
 }
 

@@ -5,17 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/luikyv/go-oidc/pkg/goidc"
 
 	"github.com/openbot-build/openbot-go/oauth/cimd"
-	"github.com/openbot-build/openbot-go/publicnet"
 )
 
 // clientAlgorithms are those of private_key_jwt.
@@ -43,12 +41,20 @@ func (c clients) Client(ctx context.Context, id string) (*goidc.Client, error) {
 	if known, ok := ctx.Value(clientKey{}).(*goidc.Client); ok && known.ID == id {
 		return known, nil
 	}
+	if _, back := ctx.Value(pathKey{}).(string); back && isDocument(id) {
+		// The exchange lock is held, perhaps, and no stranger's server may hold
+		// it with us: who the request is from was read before.
+		return nil, fmt.Errorf("the request does not say at its beginning that it is from %q: %w", id, goidc.ErrNotFound)
+	}
 	return c.s.client(ctx, id)
 }
 
+// isDocument reports whether a client is known by its document.
+func isDocument(id string) bool { return strings.HasPrefix(id, "https://") }
+
 // client reads a client. Its answer is the caller's own.
 func (s *Server) client(ctx context.Context, id string) (*goidc.Client, error) {
-	if !strings.HasPrefix(id, "https://") {
+	if !isDocument(id) {
 		c, ok := s.memory.client(id)
 		if !ok {
 			return nil, fmt.Errorf("there is no client %q: %w", id, goidc.ErrNotFound)
@@ -76,11 +82,9 @@ func (s *Server) client(ctx context.Context, id string) (*goidc.Client, error) {
 	case "", "none":
 	case "private_key_jwt": // the document has keys, so they must be used (oauth M3)
 		c.TokenAuthnMethod = goidc.AuthnMethodPrivateKeyJWT
-		keys := []byte(d.JWKS)
-		if d.JWKSURI != "" {
-			if keys, err = s.fetchKeys(ctx, d.JWKSURI); err != nil {
-				return nil, fmt.Errorf("read the client's keys: %w", err)
-			}
+		keys, err := s.resolver.Keys(ctx, d)
+		if err != nil {
+			return nil, err
 		}
 		c.JWKS = new(goidc.JSONWebKeySet)
 		if err := json.Unmarshal(keys, c.JWKS); err != nil {
@@ -92,34 +96,24 @@ func (s *Server) client(ctx context.Context, id string) (*goidc.Client, error) {
 	return c, nil
 }
 
-// fetchKeys reads a client's jwks_uri, with the limits of a client document.
-func (s *Server) fetchKeys(ctx context.Context, address string) ([]byte, error) {
-	ctx, _ = publicnet.WithLimits(ctx, publicnet.Limits{MaxBytes: 64 << 10, Timeout: 5 * time.Second})
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	client := s.opts.Network.Client()
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers with status %d", address, resp.StatusCode)
-	}
-	return io.ReadAll(resp.Body)
-}
-
-// clientOf gives who a back-channel request says it is from.
+// clientOf gives who a back-channel request says it is from: what the protocol
+// library takes for the client, or an id that it does not find then.
 func clientOf(r *http.Request) (string, bool) {
 	if id := r.PostForm.Get("client_id"); id != "" {
 		return id, true
 	}
-	id, _, ok := r.BasicAuth()
-	return id, ok
+	if id, _, ok := r.BasicAuth(); ok && id != "" {
+		return id, true
+	}
+	assertion, err := jwt.ParseSigned(r.PostForm.Get("client_assertion"), clientAlgorithms)
+	if err != nil {
+		return "", false
+	}
+	var claims jwt.Claims
+	if err := assertion.UnsafeClaimsWithoutVerification(&claims); err != nil { // verified later, with the keys of this client
+		return "", false
+	}
+	return claims.Issuer, claims.Issuer != ""
 }
 
 // redirectTo is the client with a redirect URI that we found to be registered:
@@ -140,6 +134,11 @@ func (s *Server) admit(_ context.Context, _ string, meta *goidc.ClientMeta) erro
 	if len(meta.RedirectURIs) == 0 {
 		return errors.New("redirect_uris is missing")
 	}
+	for _, uri := range meta.RedirectURIs {
+		if err := cimd.CheckRedirect(uri); err != nil {
+			return fmt.Errorf("the redirect URI %q %w", uri, err)
+		}
+	}
 	if len(meta.RedirectURIs) > 20 || len(meta.Name) > 200 {
 		return errors.New("the registration is too large")
 	}
@@ -149,10 +148,6 @@ func (s *Server) admit(_ context.Context, _ string, meta *goidc.ClientMeta) erro
 	if meta.ScopeIDs == "" {
 		meta.ScopeIDs = strings.Join(s.opts.Scopes, " ")
 	}
+	meta.JARMSigAlg = "" // answers are not signed
 	return nil
-}
-
-// loopbackOnly: see cimd.Document.
-func loopbackOnly(c *goidc.Client) bool {
-	return (&cimd.Document{RedirectURIs: c.RedirectURIs}).LoopbackOnly()
 }

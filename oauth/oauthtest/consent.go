@@ -16,6 +16,8 @@ import (
 	"unicode"
 
 	"github.com/luikyv/go-oidc/pkg/goidc"
+
+	"github.com/openbot-build/openbot-go/oauth/cimd"
 )
 
 //go:embed consent.html
@@ -48,7 +50,7 @@ type page struct {
 	RedirectURI  string
 	Resource     string
 	Scopes       []string
-	LoopbackOnly bool
+	Local        bool // the redirect URI leads to the user's own computer
 	User         string
 	Complaint    string
 }
@@ -61,8 +63,6 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request, as *goidc.Authn
 		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidRequest, "PKCE with S256 is required")
 	case len(as.Resources) != 1:
 		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidTarget, "a sign-in is for one resource")
-	case as.ResponseMode != "" && as.ResponseMode != goidc.ResponseModeQuery:
-		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeInvalidRequest, "the response mode is query")
 	case as.Prompt == goidc.PromptTypeNone:
 		return goidc.StatusFailure, goidc.NewError(goidc.ErrorCodeLoginRequired, "nobody is signed in here")
 	}
@@ -123,17 +123,9 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, as *goidc.AuthnSes
 		ClientName: c.Name, ClientHost: clientHost(c.ID), ClientID: c.ID,
 		RedirectHost: redirect.Host, RedirectURI: as.RedirectURI,
 		Resource: strings.Join(as.Resources, " "), Scopes: strings.Fields(as.Scopes),
-		LoopbackOnly: loopbackOnly(s.registered(r, c)), User: user, Complaint: complaint,
+		Local: cimd.IsLocal(as.RedirectURI), User: user, Complaint: complaint,
 	}
 	return writePage(w, http.StatusOK, formTarget(redirect), p)
-}
-
-// registered is the client with all its redirect URIs.
-func (s *Server) registered(r *http.Request, c *goidc.Client) *goidc.Client {
-	if all, err := s.client(r.Context(), c.ID); err == nil {
-		return all
-	}
-	return c
 }
 
 // clientHost is who a client is: the host that vouches for it (oauth M7).
@@ -160,18 +152,22 @@ func renderFault(w http.ResponseWriter, _ *http.Request, err error) error {
 	return writePage(w, http.StatusBadRequest, "'none'", &page{Fault: err.Error()})
 }
 
+// setPolicy sets the headers of all that browsers' windows are shown.
+func setPolicy(h http.Header, style, formAction string) {
+	h.Set("Content-Security-Policy", "default-src 'none'; "+style+"; base-uri 'none'; frame-ancestors 'none'; form-action "+formAction)
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
 func writePage(w http.ResponseWriter, status int, formAction string, p *page) error {
 	var b bytes.Buffer
 	if err := pages.Execute(&b, p); err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src "+styleHash+"; base-uri 'none'; frame-ancestors 'none'; form-action "+formAction)
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	setPolicy(w.Header(), "style-src "+styleHash, formAction)
 	w.WriteHeader(status)
 	_, err := w.Write(b.Bytes())
 	return err

@@ -57,9 +57,10 @@ func (w *world) postForm(t *testing.T, page *httptest.ResponseRecorder, fields u
 
 func TestRule_OauthM7_ConsentPageSaysWho(t *testing.T) {
 	w := newWorld(t, nil)
-	page := w.open(t, with(authorization(), "scope", "notes.read notes.write")).Body.String()
+	const back = "https://host.example.com/callback"
+	page := w.open(t, with(authorization(), "scope", "notes.read notes.write", "redirect_uri", back)).Body.String()
 	for _, want := range []string{
-		"NOT FOR PRODUCTION", "<dd>host.example.com<small>" + clientID, "127.0.0.1:43117", loopback, notes, "<li>notes.read</li><li>notes.write</li>", "Example Host", `name="user"`,
+		"NOT FOR PRODUCTION", "<dd>host.example.com<small>" + clientID, "<dd>host.example.com<small>" + back, notes, "<li>notes.read</li><li>notes.write</li>", "Example Host", `name="user"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
@@ -82,6 +83,18 @@ func TestRule_OauthA3_PageWarnsOfLocalClients(t *testing.T) {
 	page := w.open(t, with(authorization(), "client_id", id, "redirect_uri", "http://localhost:9/cb")).Body.String()
 	if !strings.Contains(page, "your own computer") {
 		t.Error("no warning")
+	}
+	// What counts is where this sign-in leads, whatever else is registered.
+	const mixed = "https://mixed.example.com/client.json"
+	w.net.Set(mixed, fakenet.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"client_id":"` + mixed + `","client_name":"Mixed",
+		"redirect_uris":["https://mixed.example.com/cb","http://127.0.0.1/cb","https://localhost/cb","https://127.0.0.1:8443/cb","https://app.localhost/cb"]}`})
+	for redirect, want := range map[string]bool{
+		"https://mixed.example.com/cb": false, "http://127.0.0.1:9/cb": true, "https://localhost/cb": true, "https://127.0.0.1:8443/cb": true, "https://app.localhost/cb": true,
+	} {
+		page := w.open(t, with(authorization(), "client_id", mixed, "redirect_uri", redirect)).Body.String()
+		if !strings.Contains(page, redirect) || strings.Contains(page, "your own computer") != want {
+			t.Errorf("%s: warning %v", redirect, !want)
+		}
 	}
 	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;") {
 		t.Error("a client's name is not shown as text")
@@ -211,6 +224,9 @@ func TestConsentPolicyIsNotInjected(t *testing.T) {
 	const id, back = "https://odd.example.com/client.json", "https://a;script-src*'unsafe-inline'/back"
 	w.net.Set(id, fakenet.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"client_id":"` + id + `","client_name":"Odd","redirect_uris":["` + back + `"]}`})
 	rec := w.open(t, with(authorization(), "client_id", id, "redirect_uri", back))
+	if rec.Code != 400 { // a document with such a host is refused to begin with
+		t.Errorf("%d", rec.Code)
+	}
 	if csp := rec.Header().Get("Content-Security-Policy"); strings.Contains(csp, "script-src") || strings.Contains(csp, "unsafe") {
 		t.Errorf("policy %q", csp)
 	}
@@ -226,6 +242,90 @@ func TestApproveTellsWhatTheServerSays(t *testing.T) {
 	} {
 		if _, err := w.Approve(t.Context(), nil, c.url, c.user); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whatever a window is shown below the authorization endpoint, it cannot be
+// framed and is not kept.
+func TestFrontChannelHeaders(t *testing.T) {
+	w := newWorld(t, nil)
+	page := w.open(t, authorization())
+	for name, rec := range map[string]*httptest.ResponseRecorder{
+		"page":            page,
+		"early error":     w.open(t, with(authorization(), "response_mode", "form_post")),
+		"error":           w.open(t, with(authorization(), "scope", "notes.delete")),
+		"fault":           w.open(t, with(authorization(), "client_id", "")),
+		"wrong answer":    w.postForm(t, page, url.Values{"token": {"x"}}, nil),
+		"answer":          w.postForm(t, page, nil, nil),
+		"answer again":    w.postForm(t, page, nil, nil),
+		"method":          w.ask(http.MethodPost, "/authorize"),
+		"head":            w.ask(http.MethodHead, "/authorize"),
+		"unknown session": w.ask(http.MethodGet, "/authorize/none"),
+		"callback method": w.ask(http.MethodPut, "/authorize/none"),
+		"below":           w.ask(http.MethodGet, "/authorize/a/b"),
+	} {
+		h := rec.Header()
+		if h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(h.Get("Cache-Control"), "no-store") || h.Get("Referrer-Policy") == "" ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("%s: %d, headers %v", name, rec.Code, h)
+		}
+		if rec.Code/100 == 3 && rec.Body.Len() > 0 {
+			t.Errorf("%s: a redirect with the body %s", name, rec.Body)
+		}
+	}
+}
+
+func (w *world) ask(method, path string) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	w.ServeHTTP(rec, httptest.NewRequest(method, issuer+path, nil))
+	return rec
+}
+
+// The redirect URI comes back as it is written, with the answer after it.
+func TestRule_OauthA3_RedirectsComeBackAsWritten(t *testing.T) {
+	w := newWorld(t, nil)
+	const id = "https://odd.example.com/client.json"
+	for uri, joint := range map[string]string{
+		"https://odd.example.com/cb":         "?",
+		"https://ODD.example.com/cb?":        "",
+		"https://odd.example.com/cb?a=1;b=2": "&",
+		"https://odd.example.com/cb?x=%zz":   "&",
+		"https://odd.example.com/cb?b=%7e&a": "&",
+		"https://odd.example.com?z=1&y=2&":   "",
+		"http://127.0.0.1/c%2Fb?z=1&a=2":     "&",
+	} {
+		w := newWorld(t, nil)
+		w.net.Set(id, fakenet.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"client_id":"` + id + `","client_name":"Odd","redirect_uris":["` + uri + `"]}`})
+		v := with(authorization(), "client_id", id, "redirect_uri", uri)
+		to, err := w.Approve(t.Context(), nil, w.authorizeURL(v), "ada")
+		answer, ok := strings.CutPrefix(to, uri+joint)
+		if err != nil || !ok {
+			t.Errorf("%s: %s, %v", uri, to, err)
+			continue
+		}
+		back, err := url.ParseQuery(answer)
+		if err != nil || back.Get("code") == "" || back.Get("state") != "s-1" || back.Get("iss") != issuer || len(back) != 3 {
+			t.Errorf("%s: %v, %v", uri, back, err)
+		}
+		if status, tok := w.post(t, "/token", with(exchange(back.Get("code")), "client_id", id, "redirect_uri", uri)); status != 200 {
+			t.Errorf("%s: token endpoint %d %s", uri, status, tok.Error)
+		}
+		for name, v := range map[string]url.Values{"early error": with(v, "response_type", "token"), "error": with(v, "scope", "notes.delete")} {
+			if to := w.open(t, v).Header().Get("Location"); !strings.HasPrefix(to, uri+joint+"error=") {
+				t.Errorf("%s: %s: %s", uri, name, to)
+			}
+		}
+		to, err = w.Refuse(t.Context(), nil, w.authorizeURL(v))
+		if err != nil || !strings.HasPrefix(to, uri+joint+"error=") {
+			t.Errorf("%s: refused: %s, %v", uri, to, err)
+		}
+	}
+	for _, uri := range []string{"HTTPS://odd.example.com/cb", "https://odd.example.com/cb?code=1"} {
+		id := "https://odd" + url.QueryEscape(uri[:5]) + ".example.com/client.json"
+		w.net.Set(id, fakenet.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"client_id":"` + id + `","client_name":"Odd","redirect_uris":["` + uri + `"]}`})
+		if rec := w.open(t, with(authorization(), "client_id", id, "redirect_uri", uri)); rec.Code != 400 || rec.Header().Get("Location") != "" {
+			t.Errorf("%s: %d", uri, rec.Code)
 		}
 	}
 }

@@ -92,9 +92,17 @@ func TestRule_OauthA2_IssInEveryResponse(t *testing.T) {
 		"plain":             {with(authorization(), "code_challenge_method", "plain"), "invalid_request"},
 		"no method":         {with(authorization(), "code_challenge_method", ""), "invalid_request"},
 		"short challenge":   {with(authorization(), "code_challenge", "abc"), "invalid_request"},
-		"implicit":          {with(authorization(), "response_type", "token"), "invalid_request"},
+		"implicit":          {with(authorization(), "response_type", "token"), "unsupported_response_type"},
+		"hybrid":            {with(authorization(), "response_type", "code token"), "unsupported_response_type"},
 		"no response type":  {with(authorization(), "response_type", ""), "invalid_request"},
 		"fragment":          {with(authorization(), "response_mode", "fragment"), "invalid_request"},
+		"form_post":         {with(authorization(), "response_mode", "form_post"), "invalid_request"},
+		"json":              {with(authorization(), "response_mode", "json"), "invalid_request"},
+		"jwt":               {with(authorization(), "response_mode", "jwt"), "invalid_request"},
+		"both wrong":        {with(authorization(), "response_mode", "fragment", "response_type", "token", "scope", "openid"), "unsupported_response_type"},
+		"request object":    {with(authorization(), "request", "e30.e30."), "request_not_supported"},
+		"request by name":   {with(authorization(), "request_uri", "urn:x"), "request_uri_not_supported"},
+		"mode and scope":    {with(authorization(), "response_mode", "form_post", "scope", "notes.delete"), "invalid_request"},
 		"without a page":    {with(authorization(), "prompt", "none"), "login_required"},
 		"several resources": {url.Values{"resource": {notes, mail}}, "invalid_target"},
 	} {
@@ -112,7 +120,11 @@ func TestRule_OauthA2_IssInEveryResponse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		u, _ := url.Parse(strings.Replace(to, "#", "?", 1))
+		u, err := url.Parse(to)
+		if err != nil || u.Fragment != "" {
+			t.Errorf("%s: the answer goes to %s", name, to)
+			continue
+		}
 		if back := u.Query(); back.Get("error") != c.want || back.Get("iss") != issuer || back.Get("state") != "s-1" || back.Has("code") {
 			t.Errorf("%s: %v, want %s", name, back, c.want)
 		}
@@ -306,6 +318,8 @@ func TestRegistration(t *testing.T) {
 	}
 	for _, bad := range []string{
 		`{}`, `{"redirect_uris":[]}`, `{"redirect_uris":["http://127.0.0.1/callback"]}`, `{"redirect_uris":["http://evil.example/"],"application_type":"native"}`,
+		`{"redirect_uris":["https://u@evil.example.com/cb"]}`, `{"redirect_uris":["https://h.example/","https://h;evil/cb"]}`, `{"redirect_uris":["https://h.example/cb?state=1"]}`,
+		`{"redirect_uris":["com.example.app:/cb"],"application_type":"native"}`,
 		`{"redirect_uris":["https://h.example/"],"jwks_uri":"https://10.0.0.1/"}`, `not json`,
 	} {
 		if status, _ := register(w, bad); status != 400 {

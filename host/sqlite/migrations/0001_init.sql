@@ -30,7 +30,8 @@ CREATE TABLE connection (
   user     TEXT NOT NULL,
   card_url TEXT NOT NULL,
   endpoint TEXT NOT NULL,
-  version  INTEGER NOT NULL DEFAULT 0                      -- the last that its tokens had
+  version  INTEGER NOT NULL DEFAULT 0,                     -- the last that its tokens had
+  died     INTEGER NOT NULL DEFAULT 0                      -- when it was killed
 ) STRICT, WITHOUT ROWID;
 
 -- One sealed text. All columns but id, salt, nonce and ciphertext are its
@@ -45,6 +46,8 @@ CREATE TABLE secret (
   -- Of a header or variable, its name; of a sign-in that is under way, the
   -- SHA-256 of its state; of a registered client, its issuer; else ''.
   name                TEXT NOT NULL,
+  -- The kinds of all rows that were written together with this one.
+  parts               TEXT NOT NULL,
   card_url            TEXT NOT NULL,
   endpoint            TEXT NOT NULL,
   issuer              TEXT NOT NULL,
@@ -66,6 +69,7 @@ CREATE TABLE secret (
 ) STRICT;
 CREATE UNIQUE INDEX secret_place ON secret (connection, kind, name);
 CREATE UNIQUE INDEX secret_state ON secret (name) WHERE kind = 'verifier';
+CREATE INDEX connection_died ON connection (died) WHERE state = 1;
 CREATE INDEX secret_expires ON secret (expires) WHERE kind = 'verifier';
 CREATE INDEX secret_key ON secret (key_id);
 
@@ -73,5 +77,6 @@ CREATE INDEX secret_key ON secret (key_id);
 CREATE TABLE lease (
   connection TEXT PRIMARY KEY,
   holder     TEXT NOT NULL,
+  since      INTEGER NOT NULL,
   until      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
