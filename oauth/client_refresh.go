@@ -84,7 +84,7 @@ func (c *Client) stored(ctx context.Context, conn Connection) (*Tokens, error) {
 	if t.retired() {
 		return nil, &SignInRequired{Connection: conn}
 	}
-	if t.fresh() && t.Client.ended() {
+	if c.o().Dynamic != nil && t.fresh() && t.Client.ended() {
 		// The secret of a client that was registered dynamically has ended, and
 		// somebody may have registered anew for his own sign-in. The access token
 		// is good for its time all the same; only a refresh needs the client.

@@ -34,6 +34,10 @@ func (t *tx) find(id string) (*connection, error) {
 	return &c, err
 }
 
+// errOtherUser is a question about another user's connection, which is no reason to
+// remove anything of it.
+var errOtherUser = fmt.Errorf("it is another user's: %w", oauth.ErrReview)
+
 // live gives a connection that is there and still what c says.
 func (t *tx) live(c oauth.Connection) (*connection, error) {
 	switch have, err := t.find(c.ID); {
@@ -41,6 +45,8 @@ func (t *tx) live(c oauth.Connection) (*connection, error) {
 		return nil, err
 	case have == nil || have.state != live:
 		return nil, oauth.ErrGone
+	case have.User != c.User:
+		return nil, errOtherUser
 	case have.Connection != c:
 		return nil, oauth.ErrReview
 	default:

@@ -46,7 +46,7 @@ func (s *Store) PutSetting(ctx context.Context, c oauth.Connection, kind Kind, n
 }
 
 // Setting gives a secret setting. The errors are those of PutSetting, and
-// oauth.ErrNotFound when it is not set. One that is bound to another user, card or
+// oauth.ErrNotFound when it is not set. One that is bound to another card or
 // endpoint, or that does not open (*DamagedError), is removed.
 func (s *Store) Setting(ctx context.Context, c oauth.Connection, kind Kind, name string) (value oauth.Secret, err error) {
 	if err := checkSetting(kind, name); err != nil {

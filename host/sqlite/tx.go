@@ -138,5 +138,5 @@ func (s *Store) guarded(ctx context.Context, what string, read, remove func(*tx)
 
 func spoiled(err error) bool {
 	_, damaged := errors.AsType[*DamagedError](err)
-	return damaged || errors.Is(err, oauth.ErrReview)
+	return damaged || errors.Is(err, oauth.ErrReview) && !errors.Is(err, errOtherUser)
 }

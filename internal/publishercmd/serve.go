@@ -32,7 +32,7 @@ func (*serveCommand) Help() string {
 
 The servers behind apps (upstream:) are started or called first. One that is down does not keep the documents from being served if name, version and description of its app stand in the configuration; it is tried again.
 
-SIGHUP, or a change of the configuration or of a card file that it names, makes it read everything again; SIGHUP reads certificate files at once, which are else looked at each half minute. A faulty file is refused, with its reasons in the log, and what is served stays. Calls under way end on the old configuration; an upstream whose own settings did not change keeps running. Clients of MCP revisions before 2026-07-28 open a new session. What takes a restart: tls, telemetry, the host of the origin with acme.
+SIGHUP, or a change of the configuration or of a card or client_secret_file that it names, makes it read everything again; SIGHUP reads certificate files at once, which are else looked at each half minute. A faulty file is refused, with its reasons in the log, and what is served stays. Calls under way end on the old configuration; an upstream whose own settings did not change keeps running. Clients of MCP revisions before 2026-07-28 open a new session. What takes a restart: tls, telemetry, the host of the origin with acme.
 
 --metrics serves, for operators only: /metrics for Prometheus; /healthz, 200 while the program runs; /readyz, 200 while everything answers, else 503 with one line for each upstream that is down. Documents are served then too, so a load balancer that should keep them goes by /healthz. Traces go where telemetry: otlp: or OTEL_EXPORTER_OTLP_ENDPOINT says. The log has paths and client addresses, and no query, header, body or variable.
 
