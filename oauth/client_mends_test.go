@@ -403,9 +403,13 @@ func TestRule_OauthC16_QuotedCredentialsAreHidden(t *testing.T) {
 func TestSecretsBehindPointersAreNotPrinted(t *testing.T) {
 	client := Registration{ClientID: "id", Secret: "SECRET"}
 	for _, v := range []any{
-		[]*Registration{&client}, []*Tokens{{Client: client, Access: "SECRET", Refresh: "SECRET"}}, map[string]*Attempt{"a": {Verifier: "SECRET", Client: client}},
-		&Protection{Issuers: []Issuer{{URL: "u", Introspection: &Introspection{ClientSecret: "SECRET"}}}}, struct{ T *Tokens }{&Tokens{Access: "SECRET"}},
-		[]Tokens{{Access: "SECRET"}}, (*Tokens)(nil),
+		[]*Registration{&client},
+		[]*Tokens{{Client: client, Access: "SECRET", Refresh: "SECRET"}},
+		map[string]*Attempt{"a": {Verifier: "SECRET", Client: client}},
+		&Protection{Issuers: []Issuer{{URL: "u", Introspection: &Introspection{ClientSecret: "SECRET"}}}},
+		struct{ T *Tokens }{&Tokens{Access: "SECRET"}},
+		[]Tokens{{Access: "SECRET"}},
+		(*Tokens)(nil),
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t", "%z"} {
 			if out := fmt.Sprintf(verb, v); strings.Contains(out, "SECRET") || strings.Contains(out, fmt.Sprintf("%x", "SECRET")) {

@@ -180,8 +180,12 @@ func acceptServer(m *serverMetadata, issuer string, check func(string) error) er
 	}
 	var faults []error
 	for _, e := range []struct{ name, url string }{
-		{"authorization_endpoint", m.AuthorizationEndpoint}, {"token_endpoint", m.TokenEndpoint}, {"registration_endpoint", m.RegistrationEndpoint},
-		{"revocation_endpoint", m.RevocationEndpoint}, {"introspection_endpoint", m.IntrospectionEndpoint}, {"jwks_uri", m.JWKSURI},
+		{"authorization_endpoint", m.AuthorizationEndpoint},
+		{"token_endpoint", m.TokenEndpoint},
+		{"registration_endpoint", m.RegistrationEndpoint},
+		{"revocation_endpoint", m.RevocationEndpoint},
+		{"introspection_endpoint", m.IntrospectionEndpoint},
+		{"jwks_uri", m.JWKSURI},
 	} {
 		if e.url == "" {
 			continue

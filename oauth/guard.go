@@ -44,7 +44,16 @@ func NewGuard(p *Protection) (*Guard, error) { return newGuard(p, nil) }
 
 // newGuard is NewGuard with a clock; nil is the real one.
 func newGuard(p *Protection, now func() time.Time) (*Guard, error) {
-	if err := p.check(); err != nil {
+	if p == nil {
+		return nil, errors.New("a guard needs a protection")
+	}
+	network, err := p.Network, error(nil)
+	if network == nil {
+		if network, err = publicnet.New(&publicnet.Options{UserAgent: "openbot-go"}); err != nil {
+			return nil, fmt.Errorf("make network: %w", err)
+		}
+	}
+	if err := p.check(network); err != nil {
 		return nil, err
 	}
 	g := &Guard{scopes: newScopeTable(&p.Scopes), maxBody: p.MaxBody, log: p.Log}
@@ -55,18 +64,11 @@ func newGuard(p *Protection, now func() time.Time) (*Guard, error) {
 		g.log = slog.New(slog.DiscardHandler)
 	}
 	g.metadataURL, g.metadataPath = metadataPlace(p.Resource)
-	var err error
 	if g.metadata, err = newMetadata(p); err != nil {
 		return nil, err
 	}
 	g.prepare()
 
-	network := p.Network
-	if network == nil {
-		if network, err = publicnet.New(&publicnet.Options{UserAgent: "openbot-go"}); err != nil {
-			return nil, fmt.Errorf("make network: %w", err)
-		}
-	}
 	client := network.Client()
 	o := &accesstoken.Options{Audience: p.Resource, Client: client, Leeway: p.Leeway, Now: now, Bind: bind, Log: g.log}
 	for i := range p.Issuers {
@@ -101,11 +103,9 @@ func (i *Issuer) options(client *http.Client) accesstoken.Issuer {
 	return o
 }
 
-// check reports every fault. Each begins with the field's name and a colon.
-func (p *Protection) check() error {
-	if p == nil {
-		return errors.New("a guard needs a protection")
-	}
+// check reports every fault. Each begins with the field's name and a colon. An
+// issuer that network would never contact is one: all tokens would wait for it.
+func (p *Protection) check(network *publicnet.Network) error {
 	var faults []error
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%s: %w", field, fmt.Errorf(format, args...)))
@@ -121,12 +121,20 @@ func (p *Protection) check() error {
 	if len(p.Issuers) == 0 {
 		fault("Issuers", "name at least one authorization server")
 	}
+	asked := func(field, address string, query bool) (ok bool) {
+		err := checkAddress(address, query)
+		if err == nil {
+			err = network.CheckURL(address)
+		}
+		if err != nil {
+			fault(field, "%w", err)
+		}
+		return err == nil
+	}
 	seen := map[string]bool{}
 	for i := range p.Issuers {
 		is, field := &p.Issuers[i], fmt.Sprintf("Issuers[%d].", i)
-		if err := checkAddress(is.URL, false); err != nil {
-			fault(field+"URL", "%w", err)
-		} else if seen[is.URL] {
+		if asked(field+"URL", is.URL, false) && seen[is.URL] {
 			fault(field+"URL", "%s is there twice", is.URL)
 		}
 		seen[is.URL] = true
@@ -139,21 +147,17 @@ func (p *Protection) check() error {
 			}
 		}
 		if is.JWKS != "" {
-			if err := checkAddress(is.JWKS, true); err != nil {
-				fault(field+"JWKS", "%w", err)
-			}
+			asked(field+"JWKS", is.JWKS, true)
 		}
 		if in := is.Introspection; in != nil {
 			if in.Endpoint != "" {
-				if err := checkAddress(in.Endpoint, true); err != nil {
-					fault(field+"Introspection.Endpoint", "%w", err)
-				}
+				asked(field+"Introspection.Endpoint", in.Endpoint, true)
 			}
 			if in.ClientID == "" {
-				fault(field+"Introspection.ClientID", "introspection must be authenticated (RFC 7662 section 2.1)")
+				fault(field+"Introspection.ClientID", "is missing: the client id with which this app asks the issuer (RFC 7662 section 2.1)")
 			}
 			if in.ClientSecret == "" {
-				fault(field+"Introspection.ClientSecret", "introspection must be authenticated (RFC 7662 section 2.1)")
+				fault(field+"Introspection.ClientSecret", "is missing: the secret with which this app asks the issuer (RFC 7662 section 2.1)")
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,9 @@ func TestGuardFaults(t *testing.T) {
 		Issuers: []Issuer{
 			{URL: "http://as.example.org", Algorithms: []string{"HS256", "none"}, JWKS: "http://as.example.org/jwks"},
 			{URL: "https://as.example.org?x", Algorithms: []string{}, Introspection: &Introspection{Endpoint: "file:///etc"}},
-			{URL: guardIssuerURL}, {URL: guardIssuerURL}, {},
+			{URL: guardIssuerURL},
+			{URL: guardIssuerURL},
+			{},
 		},
 		Scopes: Scopes{
 			Basic: []string{"offline_access", "a b", ""}, Methods: map[string][]string{"": {"a"}},
@@ -279,10 +282,30 @@ func TestOperationOfOldRevisions(t *testing.T) {
 // inside is not followed there.
 func TestGuardReachesThePublicNetworkOnly(t *testing.T) {
 	is := newGuardIssuer(t)
-	g := is.guard(func(p *Protection) { p.Issuers[0].JWKS = "https://localhost/keys" })
+	is.net.SetDNS("inside.example.org", fakenet.DNS{Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}})
+	g := is.guard(func(p *Protection) { p.Issuers[0].JWKS = "https://inside.example.org/keys" })
 	expect(t, callTool(g.Protect(ok200), is.token(nil), "list"), 503, "")
 	is.net.Set("https://as.example.org/.well-known/oauth-authorization-server/tenant", fakenet.Answer{Body: `{"issuer":"https://evil.example.org"}`})
 	expect(t, callTool(is.guard(nil).Protect(ok200), is.token(nil), "list"), 503, "")
+}
+
+// What is never contacted is a fault at once: every token would wait for it.
+func TestGuardIssuersThatAreNeverAsked(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://localhost": "is under .localhost", "https://keycloak.internal": "is under .internal", "https://keycloak": "is a single word",
+		"https://as.example.org:8443": "port 8443", "https://10.0.0.1": "",
+	} {
+		for _, p := range []*Protection{
+			{Issuers: []Issuer{{URL: address}}},
+			{Issuers: []Issuer{{URL: "https://as.example.org", JWKS: address + "/keys"}}},
+			{Issuers: []Issuer{{URL: "https://as.example.org", Introspection: &Introspection{Endpoint: address + "/ask", ClientID: "a", ClientSecret: "b"}}}},
+		} {
+			p.Resource, p.Scopes.Basic = "https://app.example.com/mcp", []string{"a"}
+			if _, err := NewGuard(p); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", address, err)
+			}
+		}
+	}
 }
 
 func TestGuardLeavesNoGoroutines(t *testing.T) {

@@ -224,7 +224,7 @@ func ExampleNew() {
 	fmt.Println(publicnet.IsPublic(netip.MustParseAddr("169.254.169.254")))
 	// Output:
 	// Get "https://169.254.169.254/latest/meta-data/": the address "https://169.254.169.254" has an IP address as its host; a domain name is needed
-	// metadata.google.internal is under .internal, which never names a public host; use the app's public domain name
+	// metadata.google.internal is under .internal, which never names a public host; use a public domain name
 	// false
 }
 

@@ -91,7 +91,7 @@ var specialNames = []string{"localhost", "local", "internal", "home.arpa", "onio
 func hostReason(host string) string {
 	for _, special := range specialNames {
 		if host == special || strings.HasSuffix(host, special) && host[len(host)-len(special)-1] == '.' {
-			return "is under ." + special + ", which never names a public host; use the app's public domain name"
+			return "is under ." + special + ", which never names a public host; use a public domain name"
 		}
 	}
 	if strings.IndexByte(host, '.') < 0 {

@@ -124,8 +124,15 @@ func TestKeySetOutage(t *testing.T) {
 	v := is.verifier(nil)
 	check(t, v, is.token(nil), nil)
 	for _, answer := range []fakenet.Answer{
-		{Status: 500}, {Status: 404}, {Body: "<html>"}, {Body: `{}`}, {Body: `{"keys":{}}`}, {Body: `{"keys":[],"keys":[]}`},
-		{Fault: fakenet.Reset}, {Fault: fakenet.Cut, Body: is.set()}, {Body: `{"keys":[` + strings.Repeat(" ", maxSet) + `]}`},
+		{Status: 500},
+		{Status: 404},
+		{Body: "<html>"},
+		{Body: `{}`},
+		{Body: `{"keys":{}}`},
+		{Body: `{"keys":[],"keys":[]}`},
+		{Fault: fakenet.Reset},
+		{Fault: fakenet.Cut, Body: is.set()},
+		{Body: `{"keys":[` + strings.Repeat(" ", maxSet) + `]}`},
 		{Status: 302, Header: map[string][]string{"Location": {"https://inside.example.org/jwks"}}},
 	} {
 		is.net.Set(theKeys, answer)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/openbot-build/openbot-go/internal/strictjson"
 )
 
 // Limits (oauth section 10).
@@ -27,8 +29,9 @@ const (
 	maxRefused        = 1024 // tokens whose key is not there, and as many that an issuer refused
 )
 
-// Errors of Verify, found with errors.Is. Texts are fixed: they never hold a
-// part of the token.
+// Errors of Verify, found with errors.Is. Texts are for the log
+// of whoever runs the app: of the token they show at most issuer and audience,
+// quoted and short, which no caller needs to be told.
 var (
 	// ErrInvalid is a token that opens nothing.
 	ErrInvalid = errors.New("the access token is not valid")
@@ -236,7 +239,7 @@ func (v *Verifier) judge(ctx context.Context, token string, id tokenID, now time
 	}
 	at := slices.IndexFunc(v.issuers, func(is *issuer) bool { return is.url == c.issuer })
 	if at < 0 {
-		return no, errIssuer
+		return no, fmt.Errorf("%w: %s", errIssuer, strictjson.Quote(c.issuer))
 	}
 	is := v.issuers[at]
 	if err := v.check(c, now, true); err != nil {
@@ -359,7 +362,7 @@ var (
 func (v *Verifier) check(c *claims, now time.Time, jwt bool) error {
 	switch {
 	case !slices.Contains(c.audience, v.audience):
-		return errAudience
+		return fmt.Errorf("%w: it is for %s, and this is %s", errAudience, quoteAll(c.audience), strictjson.Quote(v.audience))
 	case jwt && c.expires.IsZero():
 		return errNoExpiry
 	case !c.expires.IsZero() && !now.Before(c.expires.Add(v.leeway)):
@@ -370,6 +373,25 @@ func (v *Verifier) check(c *claims, now time.Time, jwt bool) error {
 		return errSubject
 	}
 	return nil
+}
+
+// quoteAll shows some texts of a token to whoever reads the log: data, and short.
+func quoteAll(list []string) string {
+	const most = 3
+	var b strings.Builder
+	for i, s := range list {
+		switch {
+		case i == most:
+			return b.String() + ", ..."
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(strictjson.Quote(s))
+	}
+	if b.Len() == 0 {
+		return "nobody"
+	}
+	return b.String()
 }
 
 func (v *Verifier) result(is *issuer, c *claims) *Result {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"regexp"
 	"runtime"
@@ -112,6 +113,9 @@ func (c *configFile) protect(i int, a *authConfig, how *reading) {
 	if s := a.Scopes; s != nil {
 		p.Scopes = oauth.Scopes{Basic: s.Basic, Tools: s.Tools, Methods: s.Methods, Implies: s.Implies}
 	}
+	if s := a.Scopes; s != nil {
+		checkOperations(s, bad)
+	}
 	if a.Leeway != "" {
 		var err error
 		if p.Leeway, err = parseSpan(a.Leeway); err != nil {
@@ -124,6 +128,33 @@ func (c *configFile) protect(i int, a *authConfig, how *reading) {
 	}
 	p.Network = network
 	c.protected[i] = p
+}
+
+// mcpMethods are those that an app can be asked for, over both eras.
+var mcpMethods = []string{
+	"completion/complete", "initialize", "logging/setLevel", "ping", "prompts/get", "prompts/list", "resources/list", "resources/read",
+	"resources/subscribe", "resources/templates/list", "resources/unsubscribe", "server/discover", "subscriptions/listen", "tools/call", "tools/list",
+}
+
+// checkOperations refuses names that would protect nothing. A method of another
+// family than MCP's own may be an upstream's.
+func checkOperations(s *scopesConfig, bad func(member, format string, args ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(s.Methods)) {
+		family, _, _ := strings.Cut(name, "/")
+		of := func(m string) bool {
+			return strings.EqualFold(m, name) || strings.HasPrefix(m, strings.ToLower(family)+"/")
+		}
+		if !slices.Contains(mcpMethods, name) && slices.ContainsFunc(mcpMethods, of) {
+			bad(".scopes.methods", "%q is no method of MCP; they are %s", name, strings.Join(mcpMethods, ", "))
+		}
+	}
+	for member, table := range map[string]map[string][]string{"methods": s.Methods, "tools": s.Tools} {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			if len(table[name]) == 0 {
+				bad(".scopes."+member+"."+name, "name at least one scope, or remove the line, for basic is enough then")
+			}
+		}
+	}
 }
 
 var wholeVariable = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)

@@ -316,3 +316,39 @@ func TestCheckAsksTheIssuers(t *testing.T) {
 		t.Errorf("out of reach: exit %d\n%s", code, out)
 	}
 }
+
+// What protects nothing is said before anybody calls.
+func TestAuthThatProtectsNothing(t *testing.T) {
+	const issuer = "      issuers: [{url: \"https://signin.example.com\"}]\n"
+	for text, want := range map[string]string{
+		"    auth:\n":   "apps[0].auth: is empty",
+		"    auth: ~\n": "apps[0].auth: is empty",
+		"    auth:\n" + issuer + "      scopes: {basic: [a], methods: {resources/reed: [b]}}\n":          `"resources/reed" is no method of MCP`,
+		"    auth:\n" + issuer + "      scopes: {basic: [a], methods: {Tools/List: [b]}}\n":              `"Tools/List" is no method of MCP`,
+		"    auth:\n" + issuer + "      scopes: {basic: [a], tools: {echo: []}}\n":                       "scopes.tools.echo: name at least one scope",
+		"    auth:\n" + issuer + "      scopes: {basic: [a], tools: {echo: }}\n":                         "scopes.tools.echo: name at least one scope",
+		"    auth:\n      issuers: [{url: \"https://keycloak.internal\"}]\n      scopes: {basic: [a]}\n": "apps[0].auth.issuers[0].url: keycloak.internal is under .internal",
+	} {
+		code, out, errOut := runCheck(t, fakenet.New().Below(), "--offline", "--config", write(t, "c.yaml", echoConfig+text))
+		if code != exitFailed || !strings.Contains(out+errOut, want) {
+			t.Errorf("%s\nexit %d, want %q:\n%s%s", text, code, want, out, errOut)
+		}
+	}
+	code, out, _ := runCheck(t, fakenet.New().Below(), "--offline", "--config", write(t, "c.yaml", echoConfig+"    auth:\n"+issuer+"      scopes: {basic: [a], methods: {acme/own: [b], resources/read: [c]}}\n"))
+	if code != exitOK {
+		t.Errorf("a method of an upstream's own is refused:\n%s", out)
+	}
+}
+
+// A reload that opens an app says so.
+func TestReloadThatOpensAnApp(t *testing.T) {
+	const auth = "    auth: {issuers: [{url: \"https://signin.example.com\"}], scopes: {basic: [a]}}\n"
+	file := write(t, "c.yaml", echoConfig+auth)
+	log, stop := startIn(t, &Env{Below: fakenet.New().Below()}, "serve", "--config", file, "--listen", "127.0.0.1:0")
+	log.wait(t, `msg=serving addr=(\S+)`)
+	rewrite(t, file, echoConfig)
+	if app := log.wait(t, `no longer protected\S* .*app=(\S+)`); app != "hello" {
+		t.Errorf("app %q", app)
+	}
+	stop()
+}

@@ -45,6 +45,11 @@ func (k *kinds) fits(node ast.Node, want reflect.Type, member, path string) bool
 	node = plainNode(node)
 	switch node.(type) {
 	case nil, *ast.NullNode:
+		if member == "auth" && node != nil { // what is left of a block whose lines became comments must not open the app
+			k.fault(path, node, "is empty: write issuers: and scopes: below it, or remove the line to let everybody in")
+			k.spoiled = append(k.spoiled, path)
+			return false
+		}
 		return true // as if it were not there
 	}
 	if want.Kind() == reflect.Pointer {

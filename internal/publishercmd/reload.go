@@ -156,7 +156,11 @@ func (r *reloader) reload(ctx, over context.Context) []stamp {
 	}()
 	if err == nil {
 		r.site.metrics.reloaded("taken")
-		r.log.Info("the configuration was read again", "apps", len(r.site.current.Load().file.settings.Apps))
+		now := r.site.current.Load().file
+		r.log.Info("the configuration was read again", "apps", len(now.settings.Apps))
+		for _, slug := range opened(old.file, now) {
+			r.log.Warn("an app is no longer protected: everybody may call it", "app", slug)
+		}
 		return stamps
 	}
 	r.site.metrics.reloaded("refused")
@@ -203,6 +207,22 @@ type stamp struct {
 	size int64
 	time time.Time
 	err  string
+}
+
+// opened are the apps whose protection is gone. It is what was asked for, and
+// should not go unseen.
+func opened(before, now *configFile) []string {
+	locked := map[string]bool{}
+	for i := range before.settings.Apps {
+		locked[before.settings.Apps[i].Slug] = before.settings.Apps[i].Auth != nil
+	}
+	var slugs []string
+	for i := range now.settings.Apps {
+		if a := &now.settings.Apps[i]; a.Auth == nil && locked[a.Slug] {
+			slugs = append(slugs, a.Slug)
+		}
+	}
+	return slugs
 }
 
 // stampsOf looks at the configuration and at the cards and secrets in files that

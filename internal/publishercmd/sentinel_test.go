@@ -107,7 +107,9 @@ func TestSentinelsOfARunningPublisher(t *testing.T) {
 	issuer := signInServer(t, net, false)
 	good := mint(t, issuer, "say")
 	asks := issuer.Introspection()
-	getenv := func(name string) string { return map[string]string{"INTROSPECTION_SECRET": asks.ClientSecret.Reveal()}[name] }
+	getenv := func(name string) string {
+		return map[string]string{"INTROSPECTION_SECRET": asks.ClientSecret.Reveal()}[name]
+	}
 	log, stop := startIn(t, &Env{Getenv: getenv, Below: net.Below()},
 		"serve", "--config", write(t, "c.yaml", lockedApp(collector.URL, asks.ClientID)), "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	address := "http://" + log.wait(t, `msg=serving addr=(\S+)`)

@@ -34,7 +34,8 @@ func TestClientsThatSign(t *testing.T) {
 		t.Fatal(err)
 	}
 	const id, back = "https://signed.example.com/client.json", "https://signed.example.com/back"
-	for name, member := range map[string]string{"jwks": `"token_endpoint_auth_method":"private_key_jwt","jwks":` + string(keys), "jwks_uri": `"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://signed.example.com/keys"`,
+	for name, member := range map[string]string{
+		"jwks": `"token_endpoint_auth_method":"private_key_jwt","jwks":` + string(keys), "jwks_uri": `"token_endpoint_auth_method":"private_key_jwt","jwks_uri":"https://signed.example.com/keys"`,
 		"jwks alone": `"jwks":` + string(keys), "jwks_uri alone": `"jwks_uri":"https://signed.example.com/keys"`,
 	} {
 		w := newWorld(t, nil)
@@ -114,8 +115,10 @@ func TestStrangersDoNotHoldTheExchange(t *testing.T) {
 	}))
 	answered := make(chan int, 1)
 	go func() {
-		status, _ := w.post(t, "/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"},
-			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {token}})
+		status, _ := w.post(t, "/token", url.Values{
+			"grant_type": {"refresh_token"}, "refresh_token": {"x"},
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {token},
+		})
 		answered <- status
 	}()
 	select {

@@ -103,8 +103,10 @@ func TestPanicInGateway(t *testing.T) {
 func TestSecretsOfAddressAndArguments(t *testing.T) {
 	s := newScrubber(&Options{
 		URL: "https://eve:pass-word-1@mcp.example/x?key=query-secret-1&b=with%20space-2",
-		Command: []string{"server", "--port", "8080800", "--api-key", "arg-secret-3", "--token=arg-secret-4", "DB_PASSWORD=arg-secret-5", "--verbose-token", "--plain-flag",
-			"postgres://u:arg-secret-6@db/x", "--url=https://h.example/?t=arg-secret-7"},
+		Command: []string{
+			"server", "--port", "8080800", "--api-key", "arg-secret-3", "--token=arg-secret-4", "DB_PASSWORD=arg-secret-5", "--verbose-token", "--plain-flag",
+			"postgres://u:arg-secret-6@db/x", "--url=https://h.example/?t=arg-secret-7",
+		},
 	})
 	for _, secret := range []string{
 		"pass-word-1", "query-secret-1", "with%20space-2", "with space-2", "arg-secret-3", "arg-secret-4", "arg-secret-5", "arg-secret-6", "arg-secret-7",
