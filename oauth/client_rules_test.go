@@ -295,7 +295,9 @@ func TestRule_OauthC10_RefusedRegistrationIsToldAndNotKept(t *testing.T) {
 		"refused": func(rw http.ResponseWriter, _ *http.Request) {
 			writeJSON(rw, 400, map[string]any{"error": "invalid_redirect_uri", "error_description": "no loopback"})
 		},
-		"redirect":     func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://evil.example.net/", 307) },
+		"redirect": func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "https://evil.example.net/", http.StatusTemporaryRedirect)
+		},
 		"no client id": func(rw http.ResponseWriter, _ *http.Request) { writeJSON(rw, 201, map[string]any{}) },
 		"odd method": func(rw http.ResponseWriter, _ *http.Request) {
 			writeJSON(rw, 201, map[string]any{"client_id": "x", "token_endpoint_auth_method": "private_key_jwt"})

@@ -240,7 +240,9 @@ func TestRule_OauthG11_TokenRequestFollowsNoRedirect(t *testing.T) {
 		_ = r.ParseForm()
 		got <- r.Form.Get("code")
 	}))
-	w.as.token = func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://evil.example.net/t", 307) }
+	w.as.token = func(rw http.ResponseWriter, r *http.Request) {
+		http.Redirect(rw, r, "https://evil.example.net/t", http.StatusTemporaryRedirect)
+	}
 	_ = sdkAuthorize(t, w, nil)
 	if len(got) == 0 || <-got == "" {
 		t.Error("the SDK does not carry the code along a redirect any more")

@@ -56,7 +56,9 @@ func TestRule_OB73_NoSecretIsEverShown(t *testing.T) {
 	show(token)
 	for _, answer := range []http.HandlerFunc{
 		func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) },
-		func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "https://evil.example.net/", 307) },
+		func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "https://evil.example.net/", http.StatusTemporaryRedirect)
+		},
 		func(rw http.ResponseWriter, _ *http.Request) {
 			writeJSON(rw, 200, map[string]any{"access_token": "SECRET-x", "token_type": 7})
 		},

@@ -325,7 +325,7 @@ func TestStoreIsHidden(t *testing.T) {
 				t.Errorf("a data key is printed (%s)", form)
 			}
 		}
-		if b := []byte(text.String()); bytes.Contains(b, k[:]) {
+		if b := text.Bytes(); bytes.Contains(b, k[:]) {
 			t.Error("a data key is printed")
 		}
 	}

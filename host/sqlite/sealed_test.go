@@ -77,7 +77,7 @@ func damagedThenOut(t *testing.T, s *Store, c oauth.Connection) {
 		t.Errorf("the error is %q", text)
 	}
 	x, err = s.Tokens(t.Context(), c)
-	if d, ok = errors.AsType[*DamagedError](err); ok || !errors.Is(err, oauth.ErrNotFound) {
+	if _, ok = errors.AsType[*DamagedError](err); ok || !errors.Is(err, oauth.ErrNotFound) {
 		t.Errorf("what does not open is not removed: %+v, %v", x, err)
 	}
 	if _, err := s.PutTokens(t.Context(), tokensOf(c)); err != nil {

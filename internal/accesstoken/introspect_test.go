@@ -99,13 +99,15 @@ func TestIntrospectionAnswers(t *testing.T) {
 func TestIntrospectionOutage(t *testing.T) {
 	is := newIssuer(t)
 	for name, h := range map[string]http.HandlerFunc{
-		"500":           func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-		"our secret":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) },
-		"HTML":          func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("<html>" + r.FormValue("token"))) },
-		"a list":        func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) },
-		"active twice":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"active":false,"active":true}`)) },
-		"too large":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat(" ", maxAnswer+1))) },
-		"sent on (307)": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://evil.example.org/", 307) },
+		"500":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"our secret":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) },
+		"HTML":         func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("<html>" + r.FormValue("token"))) },
+		"a list":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) },
+		"active twice": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"active":false,"active":true}`)) },
+		"too large":    func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat(" ", maxAnswer+1))) },
+		"sent on (307)": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://evil.example.org/", http.StatusTemporaryRedirect)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := is.asking(false, h)

@@ -198,9 +198,9 @@ func TestKeptAnswersEndWithTheirKeys(t *testing.T) {
 	is, other := newIssuer(t), newIssuer(t)
 	const second, secondKeys = "https://second.example.org", "https://second.example.org/jwks"
 	other.rotate("s1")
-	first, next := other.keys[0], other.keys[0]
+	first := other.keys[0]
 	other.rotate("s2")
-	next = other.keys[0]
+	next := other.keys[0]
 	publish := func(keys ...jose.JSONWebKey) {
 		other.keys = keys
 		is.net.Set(secondKeys, fakenet.Answer{Body: other.set()})

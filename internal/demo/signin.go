@@ -116,23 +116,23 @@ func (d *demo) checkSignIn(ctx context.Context, c *http.Client) error {
 	// opens by itself: signed out, a call only says what is needed.
 	required, err := d.useNotes(ctx, c, host, conn, readNotes)
 	if err != nil || required == nil || required.StepUp {
-		return fmt.Errorf("signed out: %w; sign-in required: %+v", orNothing(err), required)
+		return fmt.Errorf("signed out: %w; sign-in required: %w", orNothing(err), orNone(required))
 	}
 	if err := d.agree(ctx, host, conn, required.Challenge, notesRead); err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
 	if required, err = d.useNotes(ctx, c, host, conn, readNotes); err != nil || required != nil {
-		return fmt.Errorf("read: %w; sign-in required: %+v", orNothing(err), required)
+		return fmt.Errorf("read: %w; sign-in required: %w", orNothing(err), orNone(required))
 	}
 	required, err = d.useNotes(ctx, c, host, conn, writeNote)
 	if err != nil || required == nil || !required.StepUp {
-		return fmt.Errorf("write with too little: %w; sign-in required: %+v", orNothing(err), required)
+		return fmt.Errorf("write with too little: %w; sign-in required: %w", orNothing(err), orNone(required))
 	}
 	if err := d.agree(ctx, host, conn, required.Challenge, notesRead, notesWrite); err != nil {
 		return fmt.Errorf("ask for more: %w", err)
 	}
 	if required, err = d.useNotes(ctx, c, host, conn, writeNote); err != nil || required != nil {
-		return fmt.Errorf("write: %w; sign-in required: %+v", orNothing(err), required)
+		return fmt.Errorf("write: %w; sign-in required: %w", orNothing(err), orNone(required))
 	}
 	if err := host.Revoke(ctx, conn); err != nil {
 		return fmt.Errorf("sign out: %w", err)
@@ -149,6 +149,13 @@ func orNothing(err error) error {
 		return errors.New("no error")
 	}
 	return err
+}
+
+func orNone(required *oauth.SignInRequired) error {
+	if required == nil {
+		return errors.New("none")
+	}
+	return required
 }
 
 // agree plays the user: the authorization server asks for consent, and ann gives

@@ -227,7 +227,7 @@ func TestReloadAuth(t *testing.T) {
 	addr := log.wait(t, `msg=serving addr=(\S+)`)
 	scope := func() string {
 		t.Helper()
-		res, err := http.Post("http://"+addr+"/mcp/hello", "application/json", strings.NewReader(`{}`)) //nolint:noctx // on loopback
+		res, err := http.Post("http://"+addr+"/mcp/hello", "application/json", strings.NewReader(`{}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ type kinds struct {
 }
 
 // samples show the kind of a member where the kind alone may not tell.
-var samples = map[string]string{
+var samples = map[string]string{ //nolint:gosec // names of variables, no secrets
 	"lang": "en", "origin": "https://apps.example.com", "version": `"1.10"`, "slug": "calendar", "name": "com.example/calendar",
 	"endpoint": "https://mcp.example.net/calendar", "sizes": "[48x48]", "trusted": "[10.0.0.0/8]", "choices": "[small, large]",
 	"allowed_origins": `["https://host.example.com"]`, "last_modified": "2026-11-30", "etag": `'"v1"'`, "builtin": "echo",

@@ -27,7 +27,7 @@ var pageSource string
 var pageStyle string
 
 var (
-	pages     = template.Must(template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(pageStyle) }}).Parse(pageSource))
+	pages     = template.Must(template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(pageStyle) }}).Parse(pageSource)) //nolint:gosec // our own file
 	styleHash = func() string {
 		sum := sha256.Sum256([]byte(pageStyle))
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

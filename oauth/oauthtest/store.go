@@ -98,7 +98,7 @@ func sampleClient() oauth.Registration {
 }
 
 func sampleTokens(c oauth.Connection, access string) *oauth.Tokens {
-	return &oauth.Tokens{
+	return &oauth.Tokens{ //nolint:gosec // of a test
 		Connection: c, Client: sampleClient(),
 		Access: oauth.Secret(access), Expires: time.Now().Add(5 * time.Minute), Refresh: oauth.Secret("refresh of " + access),
 		Scopes: []string{"notes.read"}, Requested: []string{"notes.read", "notes.write"}, Resource: c.Endpoint,
@@ -110,7 +110,7 @@ func sampleAttempt(c oauth.Connection, state string) *oauth.Attempt {
 	client := sampleClient()
 	client.Secret, client.AuthMethod = "client secret", "client_secret_basic"
 	client.Expires = time.Now().Add(time.Hour)
-	return &oauth.Attempt{
+	return &oauth.Attempt{ //nolint:gosec // of a test
 		State: state, Connection: c, Client: client, RedirectURI: "http://127.0.0.1/callback", Verifier: "verifier",
 		Scopes: []string{"a", "b"}, Resource: c.Endpoint, IssAdvertised: true,
 		TokenEndpoint: "https://as.example.com/token", RevocationEndpoint: "https://as.example.com/revoke", Expires: time.Now().Add(10 * time.Minute),
@@ -195,7 +195,7 @@ func exerciseTokens(t *storeTest) {
 	t.ok(err)
 	t.same("tokens", got, want)
 
-	bare := &oauth.Tokens{Connection: c, Client: sampleClient(), Access: "a", TokenEndpoint: "https://as.example.com/token", Version: version}
+	bare := &oauth.Tokens{Connection: c, Client: sampleClient(), Access: "a", TokenEndpoint: "https://as.example.com/token", Version: version} //nolint:gosec // of a test
 	if bare.Version, err = t.two.PutTokens(t.Context(), bare); err != nil {
 		t.Fatal(err)
 	}
