@@ -25,14 +25,14 @@ type clientDocumentCommand struct {
 func (*clientDocumentCommand) Help() string {
 	return `A Client ID Metadata Document is a small JSON file on a web server of yours. Its address is the client_id of your host at every authorization server that supports such documents, so that there is nothing to register. Write it once, publish it unchanged at exactly that address, and keep it there: a moved document is another client.
 
-  host client-document --id https://host.example/client.json --name "My Host" > client.json
-  host client-document --id https://host.example/client.json --name "My Host" --redirect https://host.example/callback
+  host client-document --id https://host.example.com/client.json --name "My Host" > client.json
+  host client-document --id https://host.example.com/client.json --name "My Host" --redirect https://host.example.com/callback
 
-Loopback redirects are written without a port; a host may use any free one. The document goes to standard output.
+Write loopback redirects without a port: servers then take any. The document goes to standard output.
 
 --check reads the published document as an authorization server does: over the public Internet, without following redirects, at most 5 KB of a JSON media type. Faults (✗) make servers refuse it, and the exit status 1. Advice (!) does not.
 
-  host client-document --id https://host.example/client.json --check`
+  host client-document --id https://host.example.com/client.json --check`
 }
 
 var defaultRedirects = []string{"http://127.0.0.1/callback", "http://[::1]/callback"}
@@ -58,6 +58,13 @@ func (c *clientDocumentCommand) run(ctx context.Context, env *Env) error {
 	d, err := cimd.New(c.ID, c.Name, redirects...)
 	if err != nil {
 		return &badCall{err.Error()}
+	}
+	network, err := c.network(env)
+	if err != nil {
+		return err
+	}
+	if err := network.CheckURL(c.ID); err != nil {
+		return &badCall{fmt.Sprintf("--id %s: authorization servers cannot read it there: %v", c.ID, err)}
 	}
 	body, err := d.Encode()
 	if err != nil {

@@ -40,8 +40,8 @@ const description = `The tool of those who build an agent host, by OpenBot App P
 
 Start with:
 
-  host client-document --id https://host.example/client.json --name "My Host" > client.json
-  host client-document --id https://host.example/client.json --check
+  host client-document --id https://host.example.com/client.json --name "My Host" > client.json
+  host client-document --id https://host.example.com/client.json --check
 
 Exit status: 0 done; 1 a fault was found or the work failed; 2 the command line is wrong; 130 stopped before the end.`
 

@@ -117,6 +117,17 @@ func (c *initCommand) run(ctx context.Context, env *Env) error {
 	return nil
 }
 
+// ATool is the name of a tool that the app has, to show what a scope is for.
+func (d *draft) ATool() string {
+	if d.From == nil {
+		return "echo" // of the built-in app
+	}
+	for _, t := range d.From.Tools {
+		return t.Name
+	}
+	return "a_tool"
+}
+
 // write fills the template.
 func (d *draft) write() ([]byte, error) {
 	t, err := template.New("config").Funcs(template.FuncMap{"q": quote, "c": comment}).Parse(configTemplate)
