@@ -10,8 +10,9 @@ import (
 // resealBatch is how many rows are sealed anew in one transaction, so that
 // others can write in between.
 const (
-	resealBatch = 100
-	resealPause = 20 * time.Millisecond
+	resealBatch    = 100
+	resealPause    = 20 * time.Millisecond
+	maxResealPause = 120 * time.Millisecond
 )
 
 // Rotate replaces the data key, and the master key where the store itself keeps it
@@ -44,12 +45,13 @@ func (s *Store) Rotate(ctx context.Context) error {
 }
 
 // pause lets writers of other processes in: SQLite's lock knows no queue, and
-// goes to whoever asks at the right moment.
-func pause(ctx context.Context) error {
+// goes to whoever asks at the right moment. A writer that waits asks each 100 ms
+// at the latest, so after long work the lock is left alone for longer than that.
+func pause(ctx context.Context, after time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(resealPause):
+	case <-time.After(min(max(after, resealPause), maxResealPause)):
 		return nil
 	}
 }
@@ -118,10 +120,12 @@ func (s *Store) promote(ctx context.Context, master key) error {
 // reseal seals every row with the current data key that is sealed with another
 // one, and then drops the others.
 func (s *Store) reseal(ctx context.Context) error {
+	var took time.Duration // by the last batch
 	for last, done := int64(0), false; !done; {
-		if err := pause(ctx); err != nil {
+		if err := pause(ctx, took); err != nil {
 			return fmt.Errorf("seal rows with the new key: %w", err)
 		}
+		began := time.Now()
 		err := s.writing(ctx, "seal rows with the new key", func(t *tx) error {
 			id, data, err := t.current()
 			if err != nil {
@@ -147,6 +151,7 @@ func (s *Store) reseal(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		took = time.Since(began)
 		s.at("batch sealed")
 	}
 	return nil
